@@ -19,8 +19,8 @@ type SubtopologyMetadata struct {
 // InternalTopic is a topic the broker creates for the application.
 type InternalTopic struct {
 	Name              string
-	Partitions        int32 // 0: derived by the broker
-	ReplicationFactor int16 // -1: the broker's default
+	Partitions        int32         // 0: derived by the broker
+	ReplicationFactor int16         // -1: the broker's default
 	Configs           []TopicConfig // ascending by key
 }
 
