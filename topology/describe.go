@@ -1,0 +1,142 @@
+package topology
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Describe returns the text of Kafka Streams' Topology#describe, byte for byte (T-1).
+func (t *Topology) Describe() string {
+	var b strings.Builder
+	b.WriteString("Topologies:\n ")
+	for _, s := range t.Subtopologies {
+		b.WriteString("  Sub-topology: " + strconv.Itoa(s.ID) + "\n")
+		d := newDescription(s)
+		for _, n := range d.ordered() {
+			d.write(&b, n)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// description holds what the order of the text depends on. Java keeps nodes in hash sets and in tree sets that compare by a size which still grows
+// while they are filled, so the order of successors depends on the order in which nodes are connected; it is replayed here.
+type description struct {
+	size         map[*Node]int
+	predecessors map[*Node][]*Node
+	successors   map[*Node][]*Node
+}
+
+func newDescription(s *Subtopology) *description {
+	d := &description{size: map[*Node]int{}, predecessors: map[*Node][]*Node{}, successors: map[*Node][]*Node{}}
+	byName := map[string]*Node{}
+	var names []string
+	// The group was filled sources first, in the order of names, then in the order of addition.
+	for _, n := range s.Nodes {
+		byName[n.Name] = n
+		d.size[n] = 1
+		if n.Kind == Source {
+			names = append(names, n.Name)
+		}
+	}
+	slices.Sort(names)
+	for _, n := range s.Nodes {
+		if n.Kind != Source {
+			names = append(names, n.Name)
+		}
+	}
+	for _, name := range hashOrder(hashOrder(names)) {
+		n := byName[name]
+		for _, p := range n.Parents {
+			d.predecessors[n] = d.insert(d.predecessors[n], p)
+			d.successors[p] = d.insert(d.successors[p], n)
+			d.grow(p, d.size[n])
+		}
+	}
+	return d
+}
+
+func (d *description) grow(n *Node, by int) {
+	d.size[n] += by
+	for _, p := range d.predecessors[n] {
+		d.grow(p, by)
+	}
+}
+
+// compare orders by size, descending, then by name.
+func (d *description) compare(a, b *Node) int {
+	if d.size[a] != d.size[b] {
+		return d.size[b] - d.size[a]
+	}
+	return compareNames(a.Name, b.Name)
+}
+
+// insert adds n to a list that was in order when its elements came.
+func (d *description) insert(list []*Node, n *Node) []*Node {
+	if slices.Contains(list, n) {
+		return list
+	}
+	i, _ := slices.BinarySearchFunc(list, n, d.compare)
+	return slices.Insert(list, i, n)
+}
+
+func (d *description) ordered() []*Node {
+	nodes := make([]*Node, 0, len(d.size))
+	for n := range d.size {
+		nodes = append(nodes, n)
+	}
+	slices.SortFunc(nodes, d.compare)
+	return nodes
+}
+
+func (d *description) write(b *strings.Builder, n *Node) {
+	switch n.Kind {
+	case Source:
+		b.WriteString("    Source: " + n.Name + " (topics: [" + strings.Join(hashOrder(n.Topics), ", ") + "])\n")
+		b.WriteString("      --> " + nameList(d.successors[n]) + "\n")
+	case Processor:
+		b.WriteString("    Processor: " + n.Name + " (stores: [" + strings.Join(hashOrder(n.Stores), ", ") + "])\n")
+		b.WriteString("      --> " + nameList(d.successors[n]) + "\n")
+		b.WriteString("      <-- " + nameList(d.predecessors[n]) + "\n")
+	case Sink:
+		if n.Dynamic != "" {
+			b.WriteString("    Sink: " + n.Name + " (extractor class: " + n.Dynamic + ")\n")
+		} else {
+			b.WriteString("    Sink: " + n.Name + " (topic: " + n.Topic + ")\n")
+		}
+		b.WriteString("      <-- " + nameList(d.predecessors[n]) + "\n")
+	}
+}
+
+func nameList(nodes []*Node) string {
+	if len(nodes) == 0 {
+		return "none"
+	}
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// hashOrder returns names in the order in which a java.util.HashSet that was filled in the given order yields them. Names are ASCII.
+func hashOrder(names []string) []string {
+	size := 16
+	for len(names) > size*3/4 {
+		size *= 2
+	}
+	buckets := make([][]string, size)
+	for _, name := range names {
+		var h uint32
+		for _, c := range []byte(name) {
+			h = 31*h + uint32(c)
+		}
+		i := (h ^ h>>16) & uint32(size-1)
+		if !slices.Contains(buckets[i], name) {
+			buckets[i] = append(buckets[i], name)
+		}
+	}
+	return slices.Concat(buckets...)
+}
