@@ -2,12 +2,14 @@ package devbroker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -169,6 +171,14 @@ func (b *Broker) CreateTopic(name string, partitions int32, configs map[string]s
 	err := errClosed
 	b.alive(func() { err = b.cluster.CreateTopic(name, partitions, configs) })
 	return err
+}
+
+// EnsureTopic creates a topic unless there is one of that name, whatever its partition count.
+func (b *Broker) EnsureTopic(name string, partitions int32) error {
+	if err := b.CreateTopic(name, partitions, nil); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		return fmt.Errorf("devbroker: create topic %s: %w", name, err)
+	}
+	return nil
 }
 
 // DeleteTopic deletes a topic and the offsets committed for it.
