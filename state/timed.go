@@ -1,0 +1,36 @@
+package state
+
+// timedStore is what window and session stores have in common: rows expire.
+type timedStore struct {
+	rowStore
+	dropped int64
+	onDrop  func(time, earliest int64)
+}
+
+// StreamTime returns the greatest time that was put, -1 if nothing was.
+func (s *timedStore) StreamTime() int64 { return s.observed }
+
+// Dropped returns how many puts were dropped because they came too late, since the store was opened.
+func (s *timedStore) Dropped() int64 { return s.dropped }
+
+// SetDropListener sets who is told of puts that are dropped because they came too late: the time of the row and the earliest that would have been kept.
+func (s *timedStore) SetDropListener(fn func(time, earliest int64)) { s.onDrop = fn }
+
+// observe moves the store's stream time and reports whether a row of time t is to be kept.
+func (s *timedStore) observe(t int64) bool {
+	s.observed = max(s.observed, t)
+	earliest := oldest(s.observed, s.layout.retention)
+	if t >= earliest {
+		return true
+	}
+	s.dropped++
+	if s.onDrop != nil {
+		s.onDrop(t, earliest)
+	}
+	return false
+}
+
+// expired tells whether the row with a changelog key is beyond retention.
+func (s *rowStore) expired(key []byte) bool {
+	return s.layout.tail > 0 && s.layout.time(key) < oldest(s.observed, s.layout.retention)
+}
