@@ -21,7 +21,7 @@ type model struct {
 	statuses []Status
 	record   *record
 
-	now   func() time.Time
+	now     func() time.Time
 	freed   func(topology.TaskID) // an active task of the member was given to whoever wants it
 	invalid func(string)
 }
@@ -229,10 +229,7 @@ type worker struct {
 	queue   []Action
 	active  map[topology.TaskID]bool // true: runs; false: suspended
 	replica map[topology.TaskID]bool
-}
-
-func newWorker(rng *rand.Rand) *worker {
-	return &worker{rng: rng, active: make(map[topology.TaskID]bool), replica: make(map[topology.TaskID]bool)}
+	invalid func(string)
 }
 
 func (w *worker) add(a Action) {
@@ -267,6 +264,11 @@ func (w *worker) work(faulty bool) Event {
 		}
 		return Revoked{ID: a.ID}
 	case Assign:
+		for t, runs := range w.active {
+			if runs && !slices.Contains(a.Tasks.Active, t) {
+				w.invalid("an assign that closes " + t.String() + ", which was not revoked")
+			}
+		}
 		if !fails {
 			clear(w.active)
 			clear(w.replica)

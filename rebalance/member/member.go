@@ -51,7 +51,7 @@ type Member struct {
 
 	// Tasks.
 	target   target
-	owned    target // what the last finished reconciliation captured
+	owned    target            // what the last finished reconciliation captured
 	reported Assignment        // what was taken by the worker, for heartbeats
 	running  []topology.TaskID // active tasks the worker may have
 	work     work

@@ -27,6 +27,9 @@ func (m *Member) onHeartbeatOK(e HeartbeatOK) {
 		m.backOff()
 		return
 	}
+	if m.state == PrepareLeaving && m.epoch <= 0 {
+		return // its tasks are lost, and no answer makes it a member again
+	}
 	m.skipBackoff()
 	m.lastContact = f.at
 	m.unexplainedAt = noTime
@@ -72,7 +75,13 @@ func (m *Member) onHeartbeatOK(e HeartbeatOK) {
 	case m.state == Rejoining: // the join will list everything
 	case lists:
 		m.verify = verification{}
+		change := m.target.change
 		m.take(Assignment{r.Active, r.Standby, r.Warmup}, r.Foreign, m.ready)
+		if m.target.change == change {
+			// For the coordinator something has changed, so it had given us what we never heard of, and may wait for its release. Tell it what
+			// we have.
+			m.sent.tasks, m.expired = false, true
+		}
 	default:
 		if m.ready != m.target.ready {
 			t := m.target
