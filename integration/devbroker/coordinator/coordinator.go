@@ -130,7 +130,7 @@ func (c *Coordinator) Failover(now time.Time, group string) {
 }
 
 func (c *Coordinator) failover(now time.Time, g *group) {
-	g.configured = nil
+	g.configured, g.shown = nil, nil
 	g.endpointEpoch = 0
 	g.shutdownBy = ""
 	g.initialDelayEnds = time.Time{}

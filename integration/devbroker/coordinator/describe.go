@@ -88,7 +88,8 @@ func (c *Coordinator) describe(g *group) kmsg.StreamsGroupDescribeResponseGroup 
 	return dg
 }
 
-// describeTopology is the configured topology if ready, else the topology as sent, its counts open (C-52).
+// describeTopology is the configured topology if ready, else the topology as sent, its counts open (C-52). What a heartbeat configured shows only once
+// some heartbeat stores something: descriptions see the state as of the last record.
 func describeTopology(g *group) *kmsg.StreamsGroupDescribeResponseGroupTopology {
 	if g.topology == nil {
 		return nil
@@ -111,8 +112,8 @@ func describeTopology(g *group) *kmsg.StreamsGroupDescribeResponseGroupTopology 
 		ds.SourceTopics = slices.Sorted(slices.Values(s.SourceTopics))
 		ds.RepartitionSinkTopics = slices.Sorted(slices.Values(s.RepartitionSinkTopics))
 		changelogs, repartitions := s.StateChangelogTopics, s.RepartitionSourceTopics
-		if g.configured != nil && g.configured.ready() {
-			changelogs, repartitions = g.configured.subtopologies[id].changelogs, g.configured.subtopologies[id].repartitions
+		if g.shown != nil && g.shown.ready() {
+			changelogs, repartitions = g.shown.subtopologies[id].changelogs, g.shown.subtopologies[id].repartitions
 		}
 		ds.StateChangelogTopics, ds.RepartitionSourceTopics = byTopic(changelogs), byTopic(repartitions)
 		dt.Subtopologies = append(dt.Subtopologies, ds)

@@ -26,6 +26,7 @@ type group struct {
 
 	// What lives in memory and is lost when the coordinator moves (§20).
 	configured       *configured
+	shown            *configured // the configured topology when the last record was written: descriptions show this one
 	endpointEpoch    int32
 	shutdownBy       string    // the member that asked for the shutdown of the application
 	initialDelayEnds time.Time // zero: no initial delay is running

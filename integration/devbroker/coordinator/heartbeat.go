@@ -138,7 +138,9 @@ func (c *Coordinator) beat(now time.Time, node int32, client Client, req *kmsg.S
 	}
 	g.members[m.id] = m
 
+	assigned := g.assignmentEpoch
 	delayed, target := c.target(now, g, m, s, wasEmpty)
+	joined := m
 	reconciled := g.reconcile(c.cfg.Release, m, target, g.assignmentEpoch, owned)
 	assignmentChanged := !reconciled.assigned.equal(m.assigned)
 	switch {
@@ -188,10 +190,13 @@ func (c *Coordinator) beat(now time.Time, node int32, client Client, req *kmsg.S
 		resp.PartitionsByUserEndpoint = c.endpoints(g)
 	}
 
+	if bump || !m.meta.equal(before) || reconciled != joined || g.assignmentEpoch != assigned {
+		g.shown = g.configured // this heartbeat stores something
+	}
 	create := c.creatable(now, g)
 	if creating {
 		// §5: the group of the creating heartbeat was a temporary object; what it had in memory only is gone.
-		g.configured, g.shutdownBy, g.endpointEpoch = nil, "", 0
+		g.configured, g.shown, g.shutdownBy, g.endpointEpoch = nil, nil, "", 0
 		m.offsets, m.endOffsets = nil, nil
 	}
 	c.groups[req.Group] = g

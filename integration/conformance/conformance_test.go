@@ -1,0 +1,89 @@
+package conformance_test
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/integration/conformance"
+	"github.com/millrace/millrace/integration/devbroker"
+	"github.com/millrace/millrace/integration/devbroker/coordinator"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start starts a development broker with the small bounds the cases need and the defects of a real one.
+func start(t *testing.T, release coordinator.Release, opts ...devbroker.Option) *devbroker.Broker {
+	t.Helper()
+	b, err := devbroker.Start(append([]devbroker.Option{
+		devbroker.PlayRelease(release),
+		devbroker.Settings(func(c *coordinator.Config) {
+			c.HeartbeatInterval, c.SessionTimeout = 500*time.Millisecond, 6*time.Second
+			c.EndpointDefect = true
+		}),
+	}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+func target(t *testing.T, release coordinator.Release, opts ...devbroker.Option) conformance.Target {
+	b := start(t, release, opts...)
+	return conformance.Target{
+		Seeds: b.Addrs(), Release: release.String(),
+		LoseCoordinator: func(t *testing.T, group string) {
+			t.Helper()
+			if err := b.MoveCoordinator(group); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+}
+
+func TestDevelopmentBroker(t *testing.T) {
+	for _, r := range []coordinator.Release{coordinator.Kafka42, coordinator.Kafka43, coordinator.Kafka44} {
+		t.Run(r.String(), func(t *testing.T) { conformance.Run(t, target(t, r)) })
+	}
+}
+
+// Three nodes, so that most groups have a coordinator that is not the node asked first.
+func TestDevelopmentBrokerOfThreeNodes(t *testing.T) {
+	conformance.Run(t, target(t, coordinator.Kafka44, devbroker.Nodes(3)))
+}
+
+// A group of three is full.
+func TestDevelopmentBrokerWithSmallGroups(t *testing.T) {
+	for _, r := range []coordinator.Release{coordinator.Kafka43, coordinator.Kafka44} {
+		t.Run(r.String(), func(t *testing.T) {
+			tg := target(t, r, devbroker.Settings(func(c *coordinator.Config) { c.MaxSize = 4 }))
+			tg.MaxSize = 4
+			conformance.Run(t, tg)
+		})
+	}
+}
+
+// A real broker, if one is given. It needs the settings named in the package documentation.
+func TestRealBroker(t *testing.T) {
+	seeds := os.Getenv("MILLRACE_BROKERS")
+	if seeds == "" {
+		t.Log("MILLRACE_BROKERS is not set: nothing to compare with")
+		return
+	}
+	tg := conformance.Target{Seeds: strings.Split(seeds, ","), Release: "4.4"}
+	if r := os.Getenv("MILLRACE_BROKERS_RELEASE"); r != "" {
+		tg.Release = r
+	}
+	if n := os.Getenv("MILLRACE_BROKERS_MAX_SIZE"); n != "" {
+		size, err := strconv.Atoi(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tg.MaxSize = size
+	}
+	conformance.RunAll(t, tg)
+}
