@@ -1,0 +1,181 @@
+package streams
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/millrace/millrace/topology"
+)
+
+// Builder collects a topology. It is used by one goroutine, once: after [Builder.Build] it is spent. Operators never fail at once; what is
+// wrong with them is remembered and returned by Build.
+type Builder struct {
+	opts    builderOptions
+	counter int
+	steps   []*step
+	errs    []error
+	built   bool
+
+	merged  map[string]string // source names that were merged into others
+	streams []*streamSource
+	stores  map[string]*declaredStore // by name: stores of processors
+}
+
+// streamSource remembers a source of streams, to merge it with a later one of the same topics.
+type streamSource struct {
+	name, at string
+	topics   []string
+	typ      reflect.Type // of its spec: K and V
+}
+
+// declaredStore is a store that processors use.
+type declaredStore struct {
+	store topology.Store
+	ref   StoreRef
+	at    string
+}
+
+// NewBuilder starts an empty topology.
+func NewBuilder(opts ...BuilderOption) *Builder {
+	b := &Builder{opts: builderOptions{serdes: map[reflect.Type]any{}}, merged: map[string]string{}, stores: map[string]*declaredStore{}}
+	for _, o := range opts {
+		o.builder(&b.opts)
+	}
+	return b
+}
+
+// Stream reads a topic as a stream of independent records. The topic must exist when the app starts. Reading the same topic
+// twice as a stream gives the same records to both; both must read it with the same types.
+func (b *Builder) Stream[K, V any](from Source[K, V], opts ...SourceOption) *Stream[K, V] {
+	c := b.operator("KSTREAM-SOURCE-", gather(opts, SourceOption.source))
+	src := from.source()
+	src.key = serdeFor(b, c.name, c.at, true, nil, src.key)
+	src.value = serdeFor(b, c.name, c.at, false, nil, src.value)
+	c.checkTopics(src.names)
+	own := &streamSource{name: c.name, at: c.at, topics: slices.Sorted(slices.Values(src.names)), typ: reflect.TypeOf(src)}
+	s := c.add(func(g *topology.Graph) {
+		for _, other := range b.streams {
+			if other == own {
+				break
+			}
+			if !slices.Equal(other.topics, own.topics) {
+				continue
+			}
+			if other.typ != own.typ {
+				c.mistake(fmt.Errorf("%w: %q is read with other types at %s; read it once and use the handle twice", ErrTopicTaken, own.topics, other.at))
+			}
+			b.merged[c.name] = other.name
+			return
+		}
+		g.Add(topology.Node{Name: c.name, Kind: topology.Source, Topics: src.names, At: c.at, Payload: sourceSpecOf(src, c.opts)})
+	})
+	b.streams = append(b.streams, own)
+	return &Stream[K, V]{above{b: b, step: s, name: c.name, sources: []string{c.name}}, serdes[K, V]{src.key, src.value}}
+}
+
+func (c *call) checkTopics(names []string) {
+	for _, n := range names {
+		if err := topology.CheckName(n); err != nil {
+			c.mistake(fmt.Errorf("topic: %w", badName(err)))
+		}
+	}
+}
+
+// Table reads a topic as a changelog: the last record of a key is its row, a null value deletes it. Records with a null key are
+// dropped. It has a store if [Materialized], or if an operator below needs one.
+func (b *Builder) Table[K, V any](from Topic[K, V], opts ...TableOption) *Table[K, V] {
+	o := gather(opts, TableOption.table)
+	store := tableStore(o)
+	if !o.hasStore {
+		store.Name = b.newStoreName(from.name + "-")
+	}
+	source := b.newName("KSTREAM-SOURCE-")
+	c := b.operator("KTABLE-SOURCE-", o)
+	if o.name != "" {
+		source = o.name + "-source"
+	}
+	src := from.source()
+	src.key = serdeFor(b, c.name, c.at, true, o.serdes, src.key)
+	src.value = serdeFor(b, c.name, c.at, false, o.serdes, src.value)
+	c.checkTopics(src.names)
+	t := &tableInfo{store: store, at: c.at, keep: o.hasStore}
+	s := c.add(func(g *topology.Graph) {
+		g.Add(topology.Node{Name: source, Kind: topology.Source, Topics: src.names, At: c.at, Payload: sourceSpecOf(src, c.opts)})
+		var stores []string
+		if t.keep {
+			stores = []string{store.Name}
+			if !o.hasStore && b.opts.requireNames {
+				c.mistake(fmt.Errorf("%w: store %s; name it with streams.Materialized", ErrNameRequired, store.Name))
+			}
+			g.AddStore(store, c.at)
+		}
+		c.node(g, specOf(func(tk *task, n *nodeInfo) sink[K, V] {
+			return newTableSource(tk, n, t, src.key, src.value)
+		}), stores, source)
+	})
+	view := storeView(t, src.key, src.value)
+	return &Table[K, V]{above{b: b, step: s, name: c.name, sources: []string{source}}, serdes[K, V]{src.key, src.value}, t, view}
+}
+
+// tableStore is the store of a table operator before it has a name of its own: F-059, F-176.
+func tableStore(o options) topology.Store {
+	s := topology.Store{Name: o.materialized, Kind: topology.KeyValueStore, Timestamped: true, Caching: true, Logging: true}
+	o.applyStore(&s)
+	return s
+}
+
+// Build checks the topology and closes it. The error joins one *[BuildError] per mistake, in the order of the program; errors.As finds the
+// first, and an Unwrap() []error has them all.
+func (b *Builder) Build() (*Topology, error) {
+	if b.built {
+		return nil, fmt.Errorf("streams: Build was called before; make another Builder: %w", ErrClosed)
+	}
+	b.built = true
+	b.markFilters()
+	g := topology.NewGraph()
+	for _, s := range b.steps {
+		s.write(g)
+	}
+	t, err := g.Build()
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			b.errs = append(b.errs, translate(e))
+		}
+	} else if err != nil {
+		b.errs = append(b.errs, err)
+	}
+	if err := b.checkTypes(t); len(b.errs) == 0 && err != nil {
+		b.errs = append(b.errs, err)
+	}
+	if len(b.errs) > 0 {
+		return nil, errors.Join(b.errs...)
+	}
+	return &Topology{t: t}, nil
+}
+
+// checkTypes makes every node once and hangs it below its parents, so that a fault of this package shows at Build and not in a task.
+func (b *Builder) checkTypes(t *topology.Topology) error {
+	if t == nil {
+		return nil
+	}
+	for _, s := range t.Subtopologies {
+		if _, err := wire(s, &task{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Topology is a finished graph. It is immutable and may be run and described many times.
+type Topology struct{ t *topology.Topology }
+
+// Describe is Kafka Streams' text, byte for byte.
+func (t *Topology) Describe() string { return t.t.Describe() }
+
+// Metadata is the topology as the members of a streams group send it to the broker, for tools and tests.
+func (t *Topology) Metadata(n topology.Naming) topology.Metadata { return t.t.Metadata(n) }
+
+// Graph gives the untyped graph, for tools and tests.
+func (t *Topology) Graph() *topology.Topology { return t.t }

@@ -1,0 +1,479 @@
+package streams
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/state"
+	"github.com/millrace/millrace/streams/serde"
+	"github.com/millrace/millrace/streams/window"
+	"github.com/millrace/millrace/tasks"
+	"github.com/millrace/millrace/topology"
+)
+
+// tableSource keeps the latest value of each key, if the table is materialised, and hands changes on (F-005).
+type tableSource[K, V any] struct {
+	base
+	out *materialized[K, V]
+}
+
+func newTableSource[K, V any](t *task, n *nodeInfo, info *tableInfo, key serde.Serde[K], value serde.Serde[V]) *tableSource[K, V] {
+	return &tableSource[K, V]{base{t, n}, newMaterialized(t, n, info, key, value)}
+}
+
+func (s *tableSource[K, V]) attach(child sink[K, change[V]]) { s.out.attach(child) }
+func (s *tableSource[K, V]) open() error                     { return s.out.open() }
+
+func (s *tableSource[K, V]) process(r rec[K, V]) {
+	if r.nullKey {
+		s.t.ctx.Drop("null key in a table")
+		return
+	}
+	s.out.set(rec[K, change[V]]{key: r.key, value: change[V]{new: r.value, newNull: r.nullValue, oldNull: true}, ts: r.ts, headers: r.headers})
+}
+
+// materialized hands changes of a table on: at once, or through a store of its own, which with caching does it when it is flushed.
+type materialized[K, V any] struct {
+	children[K, change[V]]
+	base
+	info *tableInfo
+	key  serde.Serde[K]
+	val  serde.Serde[V]
+	kv   *keyValue[K, V] // nil: no store
+}
+
+func newMaterialized[K, V any](t *task, n *nodeInfo, info *tableInfo, key serde.Serde[K], value serde.Serde[V]) *materialized[K, V] {
+	return &materialized[K, V]{base: base{t, n}, info: info, key: key, val: value}
+}
+
+func (m *materialized[K, V]) open() error {
+	if m.info == nil || !m.info.keep {
+		return nil
+	}
+	m.kv = openKeyValue(m.t, m.info.store, m.key, m.val)
+	if m.caches() {
+		m.kv.store.SetFlushListener(m.flushed, false)
+	}
+	return nil
+}
+
+// caches reports whether changes are handed on when the store is flushed, and not at once.
+func (m *materialized[K, V]) caches() bool { return m.info.store.Caching && m.t.cfg.caching }
+
+// set puts a row and hands the change on.
+func (m *materialized[K, V]) set(r rec[K, change[V]]) {
+	if m.kv == nil {
+		m.forward(r)
+		return
+	}
+	m.kv.put(r.key, r.value.new, r.value.newNull, r.ts, r.headers)
+	if !m.caches() {
+		m.forward(r)
+	}
+}
+
+// flushed takes a row that the cache lets go.
+func (m *materialized[K, V]) flushed(u *state.Update) error {
+	m.enter()
+	r := rec[K, change[V]]{ts: u.Timestamp, headers: u.Headers, value: change[V]{oldNull: true}}
+	r.key = m.kv.decodeKey(u.Key)
+	if u.New == nil {
+		r.value.newNull = true
+	} else {
+		r.value.new = m.kv.decodeValue(u.New)
+	}
+	m.forward(r)
+	return nil
+}
+
+// aggregator folds the records of a key into a row: count, reduce and aggregate without windows (F-058).
+type aggregator[K, V, A any] struct {
+	base
+	out  *materialized[K, A]
+	agg  aggregation[K, V, A]
+	null func(A) bool
+}
+
+func newAggregate[K, V, A any](t *task, n *nodeInfo, info *tableInfo, sd serdes[K, A], agg aggregation[K, V, A]) *aggregator[K, V, A] {
+	return &aggregator[K, V, A]{base{t, n}, newMaterialized(t, n, info, sd.key, sd.value), agg, isNull[A]()}
+}
+
+func (n *aggregator[K, V, A]) attach(child sink[K, change[A]]) { n.out.attach(child) }
+func (n *aggregator[K, V, A]) open() error                     { return n.out.open() }
+
+func (n *aggregator[K, V, A]) process(r rec[K, V]) {
+	if r.nullKey || r.nullValue {
+		n.t.ctx.Drop("null key or value in an aggregation")
+		return
+	}
+	n.enter()
+	kv := n.out.kv
+	key := kv.encodeKey(r.key)
+	old, oldTime, ok := kv.get(key)
+	c := change[A]{oldNull: true}
+	switch {
+	case ok:
+		c.new = n.agg.add(old, r.key, r.value)
+	case n.agg.first != nil:
+		c.new = n.agg.first(r.value)
+	default:
+		c.new = n.agg.add(n.agg.initial(), r.key, r.value)
+	}
+	c.newNull = n.null != nil && n.null(c.new)
+	ts := max(r.ts, oldTime)
+	kv.putEncoded(key, c.new, c.newNull, ts, r.headers)
+	if !n.out.caches() {
+		n.out.forward(rec[K, change[A]]{key: r.key, value: c, ts: ts, headers: r.headers})
+	}
+}
+
+// windowAggregate folds the records of a key and window into a row (F-080…F-083).
+type windowAggregate[K, V, A any] struct {
+	base
+	children[window.Windowed[K], change[A]]
+	spec     topology.Store
+	caches   bool
+	sd       serdes[K, A]
+	agg      aggregation[K, V, A]
+	null     func(A) bool
+	w        window.Spec
+	store    *windowStore[K, A]
+	observed int64 // highest time this node has seen; unknown after a start
+}
+
+func newWindowAggregate[K, V, A any](t *task, n *nodeInfo, info *tableInfo, sd serdes[K, A], agg aggregation[K, V, A], w window.Spec) *windowAggregate[K, V, A] {
+	return &windowAggregate[K, V, A]{base: base{t, n}, spec: info.store, sd: sd, agg: agg, null: isNull[A](), w: w, observed: -1}
+}
+
+func (n *windowAggregate[K, V, A]) open() error {
+	n.store = openWindow(n.t, n.spec, n.sd.key, n.sd.value)
+	if n.caches = n.spec.Caching && n.t.cfg.caching; n.caches {
+		n.store.store.SetFlushListener(n.flushed, false)
+	}
+	return nil
+}
+
+func (n *windowAggregate[K, V, A]) process(r rec[K, V]) {
+	if r.nullKey {
+		n.t.ctx.Drop("null key in an aggregation")
+		return
+	}
+	n.enter()
+	n.observed = max(n.observed, r.ts)
+	closed := n.observed - n.w.Grace
+	key := n.store.encodeKey(r.key)
+	first := max(0, r.ts-n.w.Size+n.w.Advance) / n.w.Advance * n.w.Advance
+	for start := first; start <= r.ts; start += n.w.Advance {
+		end := start + n.w.Size
+		if end <= closed {
+			n.t.ctx.Drop("late for its window")
+			n.t.log.Debug("record is late for its window", "node", n.info.name, "time", r.ts, "window start", start, "window end", end, "stream time", n.observed)
+			continue
+		}
+		n.update(key, start, end, r)
+	}
+}
+
+func (n *windowAggregate[K, V, A]) update(key []byte, start, end int64, r rec[K, V]) {
+	old, oldTime, ok := n.store.get(key, start)
+	c := change[A]{oldNull: true}
+	switch {
+	case ok:
+		c.new = n.agg.add(old, r.key, r.value)
+	case n.agg.first != nil:
+		c.new, c.newNull = n.agg.first(r.value), r.nullValue
+	default:
+		c.new = n.agg.add(n.agg.initial(), r.key, r.value)
+	}
+	c.newNull = c.newNull || n.null != nil && n.null(c.new)
+	ts := max(r.ts, oldTime)
+	n.store.put(key, start, c.new, c.newNull, ts, r.headers)
+	if !n.caches {
+		n.forward(rec[window.Windowed[K], change[A]]{key: windowOf(r.key, start, end), value: c, ts: ts, headers: r.headers})
+	}
+}
+
+func (n *windowAggregate[K, V, A]) flushed(u *state.Update) error {
+	n.enter()
+	r := rec[window.Windowed[K], change[A]]{ts: u.Timestamp, headers: u.Headers, value: change[A]{oldNull: true}}
+	r.key = windowOf(n.store.decodeKey(u.Key), u.Start, u.Start+n.w.Size)
+	if u.New == nil {
+		r.value.newNull = true
+	} else {
+		r.value.new = n.store.decodeValue(u.New)
+	}
+	n.forward(r)
+	return nil
+}
+
+func windowOf[K any](key K, start, end int64) window.Windowed[K] {
+	return window.Windowed[K]{Key: key, Start: time.UnixMilli(start).UTC(), End: time.UnixMilli(end).UTC()}
+}
+
+// tableFilter keeps the rows that match. Without the old value it can't know whether a row was in the result, so every row that does not match is
+// deleted from it; a store of its own knows (F-066).
+type tableFilter[K, V any] struct {
+	base
+	f    func(K, V) bool
+	want bool
+	out  *materialized[K, V]
+}
+
+func (n *tableFilter[K, V]) attach(child sink[K, change[V]]) { n.out.attach(child) }
+func (n *tableFilter[K, V]) open() error                     { return n.out.open() }
+
+func (n *tableFilter[K, V]) process(r rec[K, change[V]]) {
+	n.enter()
+	if !r.value.newNull && n.f(r.key, r.value.new) != n.want {
+		var none V
+		r.value.new, r.value.newNull = none, true
+	}
+	n.out.set(r)
+}
+
+// tableMap replaces the value of each row.
+type tableMap[K, V, U any] struct {
+	base
+	f    func(K, V) U
+	null func(U) bool
+	out  *materialized[K, U]
+}
+
+func (n *tableMap[K, V, U]) attach(child sink[K, change[U]]) { n.out.attach(child) }
+func (n *tableMap[K, V, U]) open() error                     { return n.out.open() }
+
+func (n *tableMap[K, V, U]) process(r rec[K, change[V]]) {
+	out := rec[K, change[U]]{key: r.key, ts: r.ts, headers: r.headers, value: change[U]{oldNull: true, newNull: r.value.newNull}}
+	if !r.value.newNull {
+		n.enter()
+		out.value.new = n.f(r.key, r.value.new)
+		out.value.newNull = n.null != nil && n.null(out.value.new)
+	}
+	n.out.set(out)
+}
+
+// toStream makes records of changes (F-024).
+type toStream[K, V any] struct{ children[K, V] }
+
+func (n *toStream[K, V]) process(r rec[K, change[V]]) {
+	n.forward(rec[K, V]{key: r.key, value: r.value.new, ts: r.ts, headers: r.headers, nullValue: r.value.newNull})
+}
+
+// tableLookup joins each record with the row of its key (F-105).
+type tableLookup[K, V, W, R any] struct {
+	base
+	children[K, R]
+	row  func(K) (W, int64, bool)
+	f    func(K, V, W, bool) R
+	left bool
+	null func(R) bool
+}
+
+func (n *tableLookup[K, V, W, R]) process(r rec[K, V]) {
+	if r.nullValue || r.nullKey && !n.left {
+		n.t.ctx.Drop("null key or value in a join")
+		return
+	}
+	n.enter()
+	var row W
+	ok := false
+	if !r.nullKey {
+		row, _, ok = n.row(r.key)
+	}
+	if !ok && !n.left {
+		return
+	}
+	out := rec[K, R]{key: r.key, ts: r.ts, headers: r.headers, nullKey: r.nullKey}
+	out.value = n.f(r.key, r.value, row, ok)
+	out.nullValue = n.null != nil && n.null(out.value)
+	n.forward(out)
+}
+
+// keyValue is a typed key-value store of a task. A store that fails ends the task: it throws.
+type keyValue[K, V any] struct {
+	t        *task
+	spec     topology.Store
+	store    *state.KeyValue
+	key      serde.Serde[K]
+	value    serde.Serde[V]
+	keyPlace serde.Place
+	place    serde.Place
+	keyBuf   []byte
+	valueBuf []byte
+}
+
+// openKeyValue opens a store of the task; all nodes that use it share what it returns. Types of one store agree, as the handles that name it do.
+func openKeyValue[K, V any](t *task, spec topology.Store, key serde.Serde[K], value serde.Serde[V]) *keyValue[K, V] {
+	if t.cfg == nil { // wired only to be checked
+		return &keyValue[K, V]{t: t, spec: spec, key: key, value: value}
+	}
+	if s, ok := t.stores[spec.Name].(*keyValue[K, V]); ok {
+		return s
+	}
+	topic := t.placeOf(spec)
+	s := &keyValue[K, V]{t: t, spec: spec, key: key, value: value, keyPlace: serde.Place{Topic: topic, Key: true}, place: serde.Place{Topic: topic}}
+	t.stores[spec.Name] = s
+	t.onOpen = append(t.onOpen, func() (err error) {
+		s.store, err = t.ctx.Stores.KeyValue(spec.Name)
+		return err
+	})
+	if t.ctx != nil {
+		if err := t.openStores(); err != nil {
+			t.storeFailed(spec.Name, "open", err)
+		}
+	}
+	return s
+}
+
+func (s *keyValue[K, V]) encodeKey(key K) []byte {
+	b, err := s.key.Append(s.keyBuf[:0], s.keyPlace, key)
+	if err != nil {
+		s.t.storeFailed(s.spec.Name, "encode key", err)
+	}
+	s.keyBuf = b
+	return b
+}
+
+func (s *keyValue[K, V]) decodeKey(b []byte) K {
+	k, err := s.key.Decode(s.keyPlace, b)
+	if err != nil {
+		s.t.storeFailed(s.spec.Name, "decode key", err)
+	}
+	return k
+}
+
+func (s *keyValue[K, V]) decodeValue(b []byte) V {
+	v, err := s.value.Decode(s.place, b)
+	if err != nil {
+		s.t.storeFailed(s.spec.Name, "decode value", err)
+	}
+	return v
+}
+
+// get reads a row by its encoded key. ts is -1 if there is none.
+func (s *keyValue[K, V]) get(key []byte) (value V, ts int64, ok bool) {
+	b, ts, ok, err := s.store.Get(key)
+	if err != nil {
+		s.t.storeFailed(s.spec.Name, "get", err)
+	}
+	if !ok {
+		return value, -1, false
+	}
+	return s.decodeValue(b), ts, true
+}
+
+func (s *keyValue[K, V]) lookup(key K) (value V, ts int64, ok bool) { return s.get(s.encodeKey(key)) }
+
+func (s *keyValue[K, V]) put(key K, value V, null bool, ts int64, headers Headers) {
+	s.putEncoded(s.encodeKey(key), value, null, ts, headers)
+}
+
+func (s *keyValue[K, V]) putEncoded(key []byte, value V, null bool, ts int64, headers Headers) {
+	var b []byte
+	if !null {
+		var err error
+		if b, err = s.value.Append(s.valueBuf[:0], s.place, value); err != nil {
+			s.t.storeFailed(s.spec.Name, "encode value", err)
+		}
+		s.valueBuf = b
+		if b == nil {
+			b = []byte{}
+		}
+	}
+	if err := s.store.Put(key, b, ts, headers); err != nil {
+		s.t.storeFailed(s.spec.Name, "put", err)
+	}
+}
+
+// windowStore is a typed window store of a task.
+type windowStore[K, V any] struct {
+	keyValue[K, V]
+	store *state.Window
+}
+
+func openWindow[K, V any](t *task, spec topology.Store, key serde.Serde[K], value serde.Serde[V]) *windowStore[K, V] {
+	if s, ok := t.stores[spec.Name].(*windowStore[K, V]); ok {
+		return s
+	}
+	topic := t.placeOf(spec)
+	s := &windowStore[K, V]{keyValue: keyValue[K, V]{
+		t: t, spec: spec, key: key, value: value, keyPlace: serde.Place{Topic: topic, Key: true}, place: serde.Place{Topic: topic},
+	}}
+	t.stores[spec.Name] = s
+	t.onOpen = append(t.onOpen, func() (err error) {
+		s.store, err = t.ctx.Stores.Window(spec.Name)
+		return err
+	})
+	if t.ctx != nil {
+		if err := t.openStores(); err != nil {
+			t.storeFailed(spec.Name, "open", err)
+		}
+	}
+	return s
+}
+
+func (s *windowStore[K, V]) get(key []byte, start int64) (value V, ts int64, ok bool) {
+	b, ts, ok, err := s.store.Get(key, start)
+	if err != nil {
+		s.t.storeFailed(s.spec.Name, "get", err)
+	}
+	if !ok {
+		return value, -1, false
+	}
+	return s.decodeValue(b), ts, true
+}
+
+func (s *windowStore[K, V]) put(key []byte, start int64, value V, null bool, ts int64, headers Headers) {
+	var b []byte
+	if !null {
+		var err error
+		if b, err = s.value.Append(s.valueBuf[:0], s.place, value); err != nil {
+			s.t.storeFailed(s.spec.Name, "encode value", err)
+		}
+		s.valueBuf = b
+		if b == nil {
+			b = []byte{}
+		}
+	}
+	if err := s.store.Put(key, b, start, ts, headers); err != nil {
+		s.t.storeFailed(s.spec.Name, "put", err)
+	}
+}
+
+// StoreError is a store that failed: its disk, or bytes that do not decode. The task stops before anything is sent that was derived from the failure.
+type StoreError struct {
+	Store string
+	Op    string
+	Err   error
+}
+
+func (e *StoreError) Error() string { return "store " + e.Store + ": " + e.Op + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *StoreError) Unwrap() error { return e.Err }
+
+func (t *task) storeFailed(store, op string, err error) {
+	tasks.Throw(&StoreError{store, op, err})
+}
+
+// placeOf is the topic that serdes of a store are told: its changelog, also if it has none (F-035).
+func (t *task) placeOf(spec topology.Store) string {
+	if t.cfg == nil {
+		return ""
+	}
+	if spec.SourceTopic != "" {
+		return spec.SourceTopic
+	}
+	return t.cfg.naming.ApplicationID + "-" + spec.Name + "-changelog"
+}
+
+// openStores opens the stores that nodes asked for when they were made.
+func (t *task) openStores() error {
+	for len(t.onOpen) > 0 {
+		f := t.onOpen[0]
+		t.onOpen = t.onOpen[1:]
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

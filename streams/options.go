@@ -1,0 +1,340 @@
+package streams
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/millrace/millrace/streams/serde"
+	"github.com/millrace/millrace/topology"
+)
+
+// Unnamed, in the place of a store name, asks for the name Kafka Streams would generate, such as
+// KSTREAM-AGGREGATE-STATE-STORE-0000000003. Generated names shift when an operator is added or removed before, and with them the
+// changelog topic: name what must survive a change of the program. [RequireNames] turns Unnamed into a Build error.
+const Unnamed = ""
+
+// The option interfaces below are closed. One option may be of several kinds, and the compiler refuses it elsewhere:
+// [Named] fits every operator, [Partitions] only Repartition.
+type (
+	// BuilderOption configures [NewBuilder].
+	BuilderOption interface{ builder(*builderOptions) }
+	// SourceOption configures [Builder.Stream].
+	SourceOption interface{ source(*options) }
+	// TableOption configures operators that yield a table and may keep it in a store.
+	TableOption interface{ table(*options) }
+	// StepOption configures operators that keep the key and have no state.
+	StepOption interface{ step(*options) }
+	// RekeyOption configures operators that may change the key.
+	RekeyOption interface{ rekey(*options) }
+	// SinkOption configures To and Route.
+	SinkOption interface{ sink(*options) }
+	// GroupOption configures GroupBy and GroupByKey.
+	GroupOption interface{ group(*options) }
+	// RepartitionOption configures Repartition.
+	RepartitionOption interface{ repartition(*options) }
+	// AggregateOption configures Count, Reduce and Aggregate.
+	AggregateOption interface{ aggregate(*options) }
+	// LookupOption configures stream-table joins.
+	LookupOption interface{ lookup(*options) }
+	// ProcessOption configures Process and its kin.
+	ProcessOption interface{ process(*options) }
+	// StoreOption configures a store declared by itself, see [NewKeyValueStore].
+	StoreOption interface{ store(*options) }
+)
+
+// options is what the options of one operator say.
+type options struct {
+	name         string
+	serdes       []SerdeOption
+	reset        *Reset
+	timestamps   *TimestampPolicy
+	materialized string // name of the store; see isMaterialized
+	hasStore     bool
+	inMemory     *bool
+	caching      *bool
+	noLogging    bool
+	changelog    map[string]string
+	retention    time.Duration
+	keepsPlaces  bool
+	partitions   int
+	partitioner  any // func(Record[K, V], int) Placement
+	stores       []StoreRef
+}
+
+func gather[O any](list []O, apply func(O, *options)) options {
+	var o options
+	for _, e := range list {
+		apply(e, &o)
+	}
+	return o
+}
+
+// applyStore copies what the options say about a store.
+func (o *options) applyStore(s *topology.Store) {
+	if o.inMemory != nil {
+		s.InMemory = *o.inMemory
+	}
+	if o.caching != nil {
+		s.Caching = *o.caching
+	}
+	if o.noLogging {
+		s.Logging = false
+	}
+	if o.retention > 0 {
+		s.Retention = o.retention
+	}
+	s.ChangelogConfig = o.changelog
+}
+
+// NamedOption is the result of [Named].
+type NamedOption struct{ name string }
+
+// Named gives an operator its name in Describe, logs, metrics and error messages. Where the operator owns a repartition topic (GroupBy, a
+// join), the topic is named after it. Letters, digits, '.', '_' and '-', at most 249.
+func Named(name string) NamedOption { return NamedOption{name} }
+
+func (n NamedOption) source(o *options)      { o.name = n.name }
+func (n NamedOption) table(o *options)       { o.name = n.name }
+func (n NamedOption) step(o *options)        { o.name = n.name }
+func (n NamedOption) rekey(o *options)       { o.name = n.name }
+func (n NamedOption) sink(o *options)        { o.name = n.name }
+func (n NamedOption) group(o *options)       { o.name = n.name }
+func (n NamedOption) repartition(o *options) { o.name = n.name }
+func (n NamedOption) aggregate(o *options)   { o.name = n.name }
+func (n NamedOption) lookup(o *options)      { o.name = n.name }
+func (n NamedOption) process(o *options)     { o.name = n.name }
+
+// SerdeOption is the result of [KeySerde] and [ValueSerde].
+type SerdeOption struct {
+	serde any // serde.Serde[T]
+	typ   reflect.Type
+	key   bool
+}
+
+// KeySerde gives the serde for the operator's result key. A serde of another type than that key is a Build error.
+func KeySerde[T any](s serde.Serde[T]) SerdeOption { return SerdeOption{s, reflect.TypeFor[T](), true} }
+
+// ValueSerde gives the serde for the operator's result value: the aggregate of an aggregation, this side's value of a join.
+func ValueSerde[T any](s serde.Serde[T]) SerdeOption {
+	return SerdeOption{s, reflect.TypeFor[T](), false}
+}
+
+func (s SerdeOption) add(o *options)         { o.serdes = append(o.serdes, s) }
+func (s SerdeOption) table(o *options)       { s.add(o) }
+func (s SerdeOption) step(o *options)        { s.add(o) }
+func (s SerdeOption) rekey(o *options)       { s.add(o) }
+func (s SerdeOption) sink(o *options)        { s.add(o) }
+func (s SerdeOption) group(o *options)       { s.add(o) }
+func (s SerdeOption) repartition(o *options) { s.add(o) }
+func (s SerdeOption) aggregate(o *options)   { s.add(o) }
+func (s SerdeOption) lookup(o *options)      { s.add(o) }
+func (s SerdeOption) process(o *options)     { s.add(o) }
+
+// SourceOnly is an option of sources: [ResetTo], [OnInvalidTimestamp].
+type SourceOnly struct{ set func(*options) }
+
+func (s SourceOnly) source(o *options) { s.set(o) }
+func (s SourceOnly) table(o *options)  { s.set(o) }
+
+// Reset says where to begin in a partition that has no committed offset.
+type Reset struct {
+	kind resetKind
+	ago  time.Duration
+}
+
+type resetKind uint8
+
+const (
+	resetUnset resetKind = iota
+	resetEarliest
+	resetLatest
+	resetFail
+	resetAgo
+)
+
+// The reset policies.
+var (
+	Earliest  = Reset{kind: resetEarliest}
+	Latest    = Reset{kind: resetLatest}
+	FailUnset = Reset{kind: resetFail} // App.Run returns an error
+)
+
+// AgoAtStart begins with the first record that is not older than d when the partition is first read.
+func AgoAtStart(d time.Duration) Reset { return Reset{resetAgo, d} }
+
+// ResetTo overrides Config.Reset for one source.
+func ResetTo(r Reset) SourceOnly { return SourceOnly{func(o *options) { o.reset = &r }} }
+
+// TimestampPolicy is what to do with a record whose time is invalid.
+type TimestampPolicy uint8
+
+// The policies, Java's four extractors.
+const (
+	FailOnInvalidTime TimestampPolicy = iota // the default
+	SkipOnInvalidTime                        // drop, log, and count
+	PartitionTimeThen                        // use the highest time seen on the partition
+	AlwaysWallClock                          // never look at the record's time; a replay then gives other results
+)
+
+// OnInvalidTimestamp overrides Config.Timestamps for one source.
+func OnInvalidTimestamp(p TimestampPolicy) SourceOnly {
+	return SourceOnly{func(o *options) { o.timestamps = &p }}
+}
+
+// MaterializedOption is the result of [Materialized].
+type MaterializedOption struct{ name string }
+
+// Materialized keeps the result of a table operator in a store of this name, where queries and processors can read it. Aggregations are
+// always kept and take their store name as first argument instead.
+func Materialized(store string) MaterializedOption { return MaterializedOption{store} }
+
+func (m MaterializedOption) table(o *options) { o.materialized, o.hasStore = m.name, true }
+
+// StoreKnob is an option of everything that keeps a store.
+type StoreKnob struct{ set func(*options) }
+
+func (k StoreKnob) table(o *options)     { k.set(o) }
+func (k StoreKnob) aggregate(o *options) { k.set(o) }
+func (k StoreKnob) store(o *options)     { k.set(o) }
+
+var (
+	yes, no = true, false
+
+	// Persistent keeps the store on disk, the default.
+	Persistent = StoreKnob{func(o *options) { o.inMemory = &no }}
+	// InMemory keeps the store in memory and restores it in full at every start.
+	InMemory = StoreKnob{func(o *options) { o.inMemory = &yes }}
+	// Caching sends only the last update per key and commit interval downstream and to the changelog. It is the default of the DSL's stores; stores
+	// declared by [NewKeyValueStore] and its kin have none (F-176).
+	Caching = StoreKnob{func(o *options) { o.caching = &yes }}
+	// NoCaching sends every update downstream instead of the last one per key and commit interval.
+	NoCaching = StoreKnob{func(o *options) { o.caching = &no }}
+	// NoLogging keeps no changelog: the store is lost when its task moves.
+	NoLogging = StoreKnob{func(o *options) { o.noLogging = true }}
+)
+
+// Changelog overrides topic settings of the store's changelog, such as "min.insync.replicas".
+func Changelog(config map[string]string) StoreKnob {
+	return StoreKnob{func(o *options) { o.changelog = config }}
+}
+
+// Retention keeps the rows of a window store for d. Less than the windows need (size and grace) is a Build error.
+func Retention(d time.Duration) StoreKnob { return StoreKnob{func(o *options) { o.retention = d }} }
+
+// RekeyOnly is an option of key-changing operators.
+type RekeyOnly struct{ set func(*options) }
+
+func (r RekeyOnly) rekey(o *options) { r.set(o) }
+
+// KeepsPartitioning promises that the new key goes to the partition the record is already in, so that no repartition topic is needed.
+// Nobody checks the promise.
+var KeepsPartitioning = RekeyOnly{func(o *options) { o.keepsPlaces = true }}
+
+// RepartitionOnly is an option of Repartition.
+type RepartitionOnly struct{ set func(*options) }
+
+func (r RepartitionOnly) repartition(o *options) { r.set(o) }
+
+// Partitions fixes the number of partitions; without it the number follows from what is upstream.
+func Partitions(n int) RepartitionOnly {
+	return RepartitionOnly{func(o *options) { o.partitions = n }}
+}
+
+// PartitionerOption is the result of [PartitionBy].
+type PartitionerOption struct{ f any }
+
+func (p PartitionerOption) repartition(o *options) { o.partitioner = p.f }
+func (p PartitionerOption) sink(o *options)        { o.partitioner = p.f }
+
+// PartitionBy places records by f, on an internal topic or, for one sink only, instead of the topic's own partitioner. Types that differ
+// from the stream's are a Build error.
+func PartitionBy[K, V any](f func(r Record[K, V], partitions int) Placement) PartitionerOption {
+	return PartitionerOption{f}
+}
+
+// StoresOption is the result of [WithStores].
+type StoresOption struct{ stores []StoreRef }
+
+func (s StoresOption) process(o *options) { o.stores = append(o.stores, s.stores...) }
+
+// WithStores lets a processor use stores. A store nobody added yet is added; processors that share one are in one sub-topology.
+func WithStores(stores ...StoreRef) StoresOption { return StoresOption{stores} }
+
+// BuilderOnly is an option of [NewBuilder].
+type BuilderOnly struct{ set func(*builderOptions) }
+
+func (b BuilderOnly) builder(o *builderOptions) { b.set(o) }
+
+type builderOptions struct {
+	serdes       map[reflect.Type]any
+	json         bool
+	requireNames bool
+}
+
+// DefaultSerde is used for T wherever no other serde is given.
+func DefaultSerde[T any](s serde.Serde[T]) BuilderOnly {
+	return BuilderOnly{func(o *builderOptions) { o.serdes[reflect.TypeFor[T]()] = s }}
+}
+
+var (
+	// DefaultJSON encodes every type that has no other serde as JSON.
+	DefaultJSON = BuilderOnly{func(o *builderOptions) { o.json = true }}
+	// RequireNames makes a generated store or internal topic name a Build error (KIP-1111).
+	RequireNames = BuilderOnly{func(o *builderOptions) { o.requireNames = true }}
+)
+
+// serdeFor finds the serde of an operator's key or value: the one given to it, the one that came down the stream, the builder's own, the one that the
+// Go type has anyway. None is a mistake.
+func serdeFor[T any](b *Builder, op, at string, key bool, given []SerdeOption, inherited serde.Serde[T]) serde.Serde[T] {
+	t := reflect.TypeFor[T]()
+	for _, g := range given {
+		if g.key != key {
+			continue
+		}
+		if s, ok := g.serde.(serde.Serde[T]); ok {
+			return s
+		}
+		b.mistake(op, at, fmt.Errorf("%w: %s serde for %v, where the operator has %v", ErrSerdeType, what(key), g.typ, t))
+		return nil
+	}
+	if inherited != nil {
+		return inherited
+	}
+	if s, ok := b.opts.serdes[t].(serde.Serde[T]); ok {
+		return s
+	}
+	if s, ok := builtin[t].(serde.Serde[T]); ok {
+		return s
+	}
+	if b.opts.json {
+		return serde.JSON[T]()
+	}
+	b.mistake(op, at, fmt.Errorf("%w %v of the %s; give one with streams.%sSerde, or a default with streams.DefaultSerde or streams.DefaultJSON",
+		ErrNoSerde, t, what(key), map[bool]string{true: "Key", false: "Value"}[key]))
+	return nil
+}
+
+func what(key bool) string {
+	if key {
+		return "key"
+	}
+	return "value"
+}
+
+// builtin has the serdes of Go types with one obvious, Java-compatible form.
+var builtin = map[reflect.Type]any{}
+
+func init() {
+	register(serde.String)
+	register(serde.Bytes)
+	register(serde.Int16)
+	register(serde.Int32)
+	register(serde.Int64)
+	register(serde.Float32)
+	register(serde.Float64)
+	register(serde.Bool)
+	register(serde.UUID)
+}
+
+func register[T any](s serde.Serde[T]) { builtin[reflect.TypeFor[T]()] = s }

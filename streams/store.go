@@ -1,0 +1,312 @@
+package streams
+
+import (
+	"fmt"
+	"iter"
+	"reflect"
+	"time"
+
+	"github.com/millrace/millrace/state"
+	"github.com/millrace/millrace/streams/serde"
+	"github.com/millrace/millrace/streams/window"
+	"github.com/millrace/millrace/topology"
+)
+
+// StoreRef is any store handle.
+type StoreRef interface {
+	storeName() string
+	declaration() (topology.Store, error)
+	sameTypes(other StoreRef) bool
+}
+
+// StoreHandle is the typed name of a store. S is what it opens to in a processor and in a test.
+type StoreHandle[S any] interface {
+	StoreRef
+	open(t *task) S
+}
+
+// KeyValueHandle and WindowHandle name stores. One value serves processors ([TaskContext.Store]), tests and queries.
+type (
+	KeyValueHandle[K, V any] struct {
+		store topology.Store
+		key   serde.Serde[K]
+		value serde.Serde[V]
+	}
+	WindowHandle[K, V any] struct {
+		store topology.Store
+		key   serde.Serde[K]
+		value serde.Serde[V]
+	}
+)
+
+// NewKeyValueStore declares a store of one value per key, with the time of its last update. It has a changelog and no cache, unless options say
+// otherwise (F-176).
+func NewKeyValueStore[K, V any](name string, key serde.Serde[K], value serde.Serde[V], opts ...StoreOption) KeyValueHandle[K, V] {
+	s := topology.Store{Name: name, Kind: topology.KeyValueStore, Timestamped: true, Logging: true}
+	o := gather(opts, StoreOption.store)
+	o.applyStore(&s)
+	return KeyValueHandle[K, V]{s, key, value}
+}
+
+// NewWindowStore declares a store of one value per key and window start. size is the length of a window; [Retention] says how long rows are kept, by
+// default one size.
+func NewWindowStore[K, V any](name string, key serde.Serde[K], value serde.Serde[V], size time.Duration, opts ...StoreOption) WindowHandle[K, V] {
+	s := topology.Store{Name: name, Kind: topology.WindowStore, Timestamped: true, Logging: true, WindowSize: size, Retention: size}
+	o := gather(opts, StoreOption.store)
+	o.applyStore(&s)
+	return WindowHandle[K, V]{s, key, value}
+}
+
+func (h KeyValueHandle[K, V]) storeName() string { return h.store.Name }
+func (h WindowHandle[K, V]) storeName() string   { return h.store.Name }
+
+func (h KeyValueHandle[K, V]) declaration() (topology.Store, error) {
+	return h.store, declared(h.store, h.key == nil, h.value == nil)
+}
+
+func (h WindowHandle[K, V]) declaration() (topology.Store, error) {
+	if h.store.Retention < h.store.WindowSize {
+		return h.store, fmt.Errorf("%w: retention %v is below the window size %v", ErrBadWindow, h.store.Retention, h.store.WindowSize)
+	}
+	return h.store, declared(h.store, h.key == nil, h.value == nil)
+}
+
+func declared(s topology.Store, noKey, noValue bool) error {
+	if noKey || noValue {
+		return fmt.Errorf("%w: store %s", ErrNoSerde, s.Name)
+	}
+	return nil
+}
+
+func (h KeyValueHandle[K, V]) sameTypes(o StoreRef) bool {
+	_, ok := o.(KeyValueHandle[K, V])
+	return ok
+}
+
+func (h WindowHandle[K, V]) sameTypes(o StoreRef) bool {
+	_, ok := o.(WindowHandle[K, V])
+	return ok
+}
+
+// declare notes that a processor uses a store, and adds the store unless an operator has it already. It returns the store's name.
+func (c *call) declare(ref StoreRef) string {
+	if ref == nil {
+		c.mistake(fmt.Errorf("%w: a store handle is nil", ErrBadOption))
+		return ""
+	}
+	s, err := ref.declaration()
+	if err != nil {
+		c.mistake(err)
+		return ""
+	}
+	if s.Name == "" {
+		c.mistake(fmt.Errorf("%w: the table has no store; give it one with streams.Materialized", ErrBadOption))
+		return ""
+	}
+	if d := c.b.stores[s.Name]; d == nil {
+		c.b.stores[s.Name] = &declaredStore{s, ref, c.at}
+	} else if !d.ref.sameTypes(ref) || !reflect.DeepEqual(d.store, s) {
+		c.mistake(fmt.Errorf("%w: %q, at %s", ErrStoreConflict, s.Name, d.at))
+	}
+	return s.Name
+}
+
+// Stores, as processors see them, return no errors. A store that fails (a broken disk, bytes that do not decode) ends the processing of the record, and its
+// task stops before anything is sent or committed that was derived from the failure. Order is by encoded key. A store belongs to its task's goroutine.
+
+// KeyValueStore holds one value per key, with the time of its last update. Tables are stores of this kind.
+type KeyValueStore[K, V any] interface {
+	Get(key K) (value V, ok bool)
+	GetRecord(key K) (r Record[K, V], ok bool) // with its time
+	Put(key K, value V)                        // at the time of the record being processed; nil deletes
+	PutRecord(r Record[K, V])                  // at r's time; a null value deletes
+	PutIfAbsent(key K, value V) (old V, ok bool)
+	Delete(key K) (old V, ok bool)
+	All() iter.Seq2[K, V]
+	Range(from, to Bound[K]) iter.Seq2[K, V]
+	Prefix(prefix []byte) iter.Seq2[K, V] // of encoded keys
+	Backward(from, to Bound[K]) iter.Seq2[K, V]
+	ApproximateLen() int64
+}
+
+// Bound is an inclusive end of a range of keys; the zero value is open.
+type Bound[K any] struct {
+	key K
+	set bool
+}
+
+// Key bounds a range at key, which belongs to it.
+func Key[K any](key K) Bound[K] { return Bound[K]{key, true} }
+
+// WindowStore holds values by key and window start. Times in ranges are window starts, inclusive. Rows older than the retention are gone.
+type WindowStore[K, V any] interface {
+	Put(key K, value V, start time.Time)
+	Delete(key K, start time.Time)
+	Get(key K, start time.Time) (value V, ok bool)
+	Fetch(key K, from, to time.Time) iter.Seq2[window.Windowed[K], V]
+	FetchRange(first, last Bound[K], from, to time.Time) iter.Seq2[window.Windowed[K], V]
+	All() iter.Seq2[window.Windowed[K], V]
+	Backward(key K, from, to time.Time) iter.Seq2[window.Windowed[K], V]
+}
+
+func (h KeyValueHandle[K, V]) open(t *task) KeyValueStore[K, V] {
+	return keyValueView[K, V]{openKeyValue(t, h.store, h.key, h.value), isNull[V]()}
+}
+
+func (h WindowHandle[K, V]) open(t *task) WindowStore[K, V] {
+	return windowView[K, V]{openWindow(t, h.store, h.key, h.value), isNull[V]()}
+}
+
+// keyValueView is a task's store as a processor sees it.
+type keyValueView[K, V any] struct {
+	s    *keyValue[K, V]
+	null func(V) bool
+}
+
+func (v keyValueView[K, V]) isNull(value V) bool { return v.null != nil && v.null(value) }
+
+func (v keyValueView[K, V]) Get(key K) (value V, ok bool) {
+	value, _, ok = v.s.lookup(key)
+	return value, ok
+}
+
+func (v keyValueView[K, V]) GetRecord(key K) (r Record[K, V], ok bool) {
+	value, ts, ok := v.s.lookup(key)
+	if !ok {
+		return r, false
+	}
+	return Record[K, V]{Key: key, Value: value, Timestamp: time.UnixMilli(ts).UTC()}, true
+}
+
+func (v keyValueView[K, V]) Put(key K, value V) {
+	v.s.put(key, value, v.isNull(value), v.s.t.now, v.s.t.headers)
+}
+
+func (v keyValueView[K, V]) PutRecord(r Record[K, V]) {
+	v.s.put(r.Key, r.Value, r.NullValue || v.isNull(r.Value), r.Timestamp.UnixMilli(), r.Headers)
+}
+
+func (v keyValueView[K, V]) PutIfAbsent(key K, value V) (old V, ok bool) {
+	if old, ok = v.Get(key); !ok {
+		v.Put(key, value)
+	}
+	return old, ok
+}
+
+func (v keyValueView[K, V]) Delete(key K) (old V, ok bool) {
+	if old, ok = v.Get(key); ok {
+		var none V
+		v.s.put(key, none, true, v.s.t.now, v.s.t.headers)
+	}
+	return old, ok
+}
+
+func (v keyValueView[K, V]) ApproximateLen() int64 {
+	n, err := v.s.store.ApproximateLen()
+	if err != nil {
+		v.s.t.storeFailed(v.s.spec.Name, "length", err)
+	}
+	return n
+}
+
+func (v keyValueView[K, V]) All() iter.Seq2[K, V] {
+	return v.rows(func() state.Iterator { return v.s.store.All(false) })
+}
+
+func (v keyValueView[K, V]) Range(from, to Bound[K]) iter.Seq2[K, V] {
+	return v.rows(func() state.Iterator { return v.s.store.Range(v.bound(from), v.bound(to), false) })
+}
+
+func (v keyValueView[K, V]) Backward(from, to Bound[K]) iter.Seq2[K, V] {
+	return v.rows(func() state.Iterator { return v.s.store.Range(v.bound(from), v.bound(to), true) })
+}
+
+func (v keyValueView[K, V]) Prefix(prefix []byte) iter.Seq2[K, V] {
+	return v.rows(func() state.Iterator { return v.s.store.Prefix(prefix, false) })
+}
+
+func (v keyValueView[K, V]) bound(b Bound[K]) []byte {
+	if !b.set {
+		return nil
+	}
+	key, err := v.s.key.Append([]byte{}, v.s.keyPlace, b.key)
+	if err != nil {
+		v.s.t.storeFailed(v.s.spec.Name, "encode key", err)
+	}
+	return key
+}
+
+func (v keyValueView[K, V]) rows(open func() state.Iterator) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		it := open()
+		defer it.Close()
+		for it.Next() {
+			if !yield(v.s.decodeKey(it.Key()), v.s.decodeValue(it.Value())) {
+				return
+			}
+		}
+		if err := it.Err(); err != nil {
+			v.s.t.storeFailed(v.s.spec.Name, "range", err)
+		}
+	}
+}
+
+// windowView is a task's window store as a processor sees it.
+type windowView[K, V any] struct {
+	s    *windowStore[K, V]
+	null func(V) bool
+}
+
+func (v windowView[K, V]) Put(key K, value V, start time.Time) {
+	null := v.null != nil && v.null(value)
+	v.s.put(v.s.encodeKey(key), start.UnixMilli(), value, null, v.s.t.now, v.s.t.headers)
+}
+
+func (v windowView[K, V]) Delete(key K, start time.Time) {
+	var none V
+	v.s.put(v.s.encodeKey(key), start.UnixMilli(), none, true, v.s.t.now, v.s.t.headers)
+}
+
+func (v windowView[K, V]) Get(key K, start time.Time) (value V, ok bool) {
+	value, _, ok = v.s.get(v.s.encodeKey(key), start.UnixMilli())
+	return value, ok
+}
+
+func (v windowView[K, V]) Fetch(key K, from, to time.Time) iter.Seq2[window.Windowed[K], V] {
+	return v.rows(func() state.Iterator {
+		return v.s.store.Fetch(v.s.encodeKey(key), from.UnixMilli(), to.UnixMilli(), false)
+	})
+}
+
+func (v windowView[K, V]) Backward(key K, from, to time.Time) iter.Seq2[window.Windowed[K], V] {
+	return v.rows(func() state.Iterator {
+		return v.s.store.Fetch(v.s.encodeKey(key), from.UnixMilli(), to.UnixMilli(), true)
+	})
+}
+
+func (v windowView[K, V]) FetchRange(first, last Bound[K], from, to time.Time) iter.Seq2[window.Windowed[K], V] {
+	bound := keyValueView[K, V]{s: &v.s.keyValue}.bound
+	return v.rows(func() state.Iterator {
+		return v.s.store.FetchRange(bound(first), bound(last), from.UnixMilli(), to.UnixMilli(), false)
+	})
+}
+
+func (v windowView[K, V]) All() iter.Seq2[window.Windowed[K], V] {
+	return v.rows(func() state.Iterator { return v.s.store.All(false) })
+}
+
+func (v windowView[K, V]) rows(open func() state.Iterator) iter.Seq2[window.Windowed[K], V] {
+	size := v.s.spec.WindowSize.Milliseconds()
+	return func(yield func(window.Windowed[K], V) bool) {
+		it := open()
+		defer it.Close()
+		for it.Next() {
+			if !yield(windowOf(v.s.decodeKey(it.Key()), it.Start(), it.Start()+size), v.s.decodeValue(it.Value())) {
+				return
+			}
+		}
+		if err := it.Err(); err != nil {
+			v.s.t.storeFailed(v.s.spec.Name, "fetch", err)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package tasks
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/state"
+	"github.com/millrace/millrace/topology"
+)
+
+// Context is what the nodes of a task work with. It belongs to the worker's goroutine.
+type Context struct {
+	Task     topology.TaskID
+	Stores   *state.Stores
+	Producer Producer
+
+	// Of the record at hand. In a punctuation Record is nil.
+	Topic     string
+	Partition int32
+	Record    *Record
+
+	streamTime int64 // ms, -1 before the first record
+	now        int64 // ms, the wall clock as of this round
+	clock      Clock
+
+	stream, wall  schedule
+	commit        bool // somebody asked for one
+	dropped       map[string]int64
+	punctuatingAt int64
+}
+
+// StreamTime is the highest time of all records the task has taken, in ms; -1 before the first.
+func (c *Context) StreamTime() int64 { return c.streamTime }
+
+// Now is the wall clock in ms, read once per round of the worker.
+func (c *Context) Now() int64 { return c.now }
+
+// RequestCommit asks the worker to commit after the record at hand.
+func (c *Context) RequestCommit() { c.commit = true }
+
+// Drop counts a record that takes no further part, by reason.
+func (c *Context) Drop(reason string) { c.dropped[reason]++ }
+
+// ScheduleStream calls f every interval of stream time. The grid begins at 0, so the first record fires the first call (F-144).
+func (c *Context) ScheduleStream(every time.Duration, f func(now int64)) (stop func()) {
+	return c.stream.add(&punctuation{every: toMillis(every), next: 0, f: f})
+}
+
+// ScheduleWall calls f every interval of the wall clock, first one interval from now (F-145).
+func (c *Context) ScheduleWall(every time.Duration, f func(now int64)) (stop func()) {
+	ms := toMillis(every)
+	return c.wall.add(&punctuation{every: ms, next: c.now + ms, f: f})
+}
