@@ -203,7 +203,8 @@ func (s *Stores) Close() error {
 	}
 	s.mu.Unlock()
 
-	err := s.failed
+	var err error
+	failed := s.failed != nil // and it was reported when it happened
 	for _, st := range s.list {
 		r := st.rows()
 		if s.failed == nil {
@@ -224,10 +225,9 @@ func (s *Stores) Close() error {
 			err = fmt.Errorf("state: close %s of task %s: %w", h.path, s.opts.Task, e)
 		}
 	}
-	if s.failed == nil {
-		s.failed = ErrClosed
-	} else if err == s.failed {
-		err = nil // it was reported when it happened
+	s.failed = ErrClosed
+	if failed {
+		return nil
 	}
 	return err
 }
