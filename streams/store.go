@@ -310,3 +310,6 @@ func (v windowView[K, V]) rows(open func() state.Iterator) iter.Seq2[window.Wind
 		}
 	}
 }
+
+// StoreNameOf is the name of a store, for test drivers and tools.
+func StoreNameOf(h StoreRef) string { return h.storeName() }
