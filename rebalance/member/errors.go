@@ -67,7 +67,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("group %q: member %s at epoch %d: %v", e.Group, e.MemberID, e.Epoch, e.Err)
+	return fmt.Sprintf("rebalance: group %q: member %s at epoch %d: %v", e.Group, e.MemberID, e.Epoch, e.Err)
 }
 
 func (e *Error) Unwrap() error { return e.Err }

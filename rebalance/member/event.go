@@ -82,8 +82,9 @@ type (
 	// LostDone answers [Lose]. There is nothing to be done about an error.
 	LostDone struct{ ID uint64 }
 
-	// Polled says that the worker's loop finished one round. It is the sign of life that [Config.PollInterval] waits for.
-	Polled struct{}
+	// Polled says that the worker's loop finished a round, at a time not after that of the Step; zero: now. It is the sign of life that
+	// [Config.PollInterval] waits for.
+	Polled struct{ At time.Time }
 
 	// Migrated says that a commit was refused because the member is no longer the owner (§11.4): tasks are lost, the member leaves and
 	// joins again.

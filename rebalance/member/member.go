@@ -146,7 +146,7 @@ func (m *Member) Step(now time.Time, e Event) []Action {
 	case LostDone:
 		m.onLostDone(e)
 	case Polled:
-		m.onPolled()
+		m.onPolled(e)
 	case Migrated:
 		m.onMigrated()
 	case Offsets:
@@ -249,8 +249,12 @@ func (m *Member) startJoining() {
 	m.to(Joining)
 }
 
-func (m *Member) onPolled() {
-	m.pollBy = m.now.Add(m.cfg.PollInterval)
+func (m *Member) onPolled(e Polled) {
+	at := e.At
+	if at.IsZero() {
+		at = m.now
+	}
+	m.pollBy = maxTime(m.pollBy, at.Add(m.cfg.PollInterval))
 	m.leave.polled = true
 }
 
