@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,7 +68,8 @@ func TestDevelopmentBrokerWithSmallGroups(t *testing.T) {
 	}
 }
 
-// A real broker, if one is given. It needs the settings named in the package documentation.
+// A real broker, if one is given. It needs the settings named in the package documentation. MILLRACE_BROKERS_MAX_SIZE tells its
+// group.streams.max.size, for C-15, and MILLRACE_BROKERS_RESTART is a shell command that restarts it, for C-49.
 func TestRealBroker(t *testing.T) {
 	seeds := os.Getenv("MILLRACE_BROKERS")
 	if seeds == "" {
@@ -84,6 +86,16 @@ func TestRealBroker(t *testing.T) {
 			t.Fatal(err)
 		}
 		tg.MaxSize = size
+	}
+	if restart := os.Getenv("MILLRACE_BROKERS_RESTART"); restart != "" {
+		tg.LoseCoordinator = func(t *testing.T, _ string) {
+			t.Helper()
+			cmd := exec.Command("sh", "-c", restart)
+			cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+			if err := cmd.Run(); err != nil {
+				t.Fatalf("restart the broker: %v", err)
+			}
+		}
 	}
 	conformance.RunAll(t, tg)
 }

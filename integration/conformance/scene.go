@@ -23,16 +23,17 @@ const patience = 30 * time.Second
 // scene is a case at work: a group of its own, topics of its own, clients.
 type scene struct {
 	*testing.T
-	target  Target
-	release int
-	prefix  string // of topic and group names
-	group   string
-	ctx     context.Context
-	client  *kgo.Client
-	admin   *kadm.Client
-	members int // made so far
-	topics  []string
-	groups  []string
+	target        Target
+	release       int
+	prefix        string // of topic and group names
+	group         string
+	ctx           context.Context
+	client        *kgo.Client
+	admin         *kadm.Client
+	members       int // made so far
+	configChanges int
+	topics        []string
+	groups        []string
 }
 
 var sceneNumber atomic.Int32
@@ -199,21 +200,45 @@ func (s *scene) configure(configs map[string]string) {
 	for k, v := range configs {
 		all[k] = v
 	}
-	if s.target.SetGroupConfigs != nil {
-		if err := s.target.SetGroupConfigs(s.ctx, s.group, all); err != nil {
-			s.Fatal(err)
-		}
-		return
-	}
-	if err := s.alterConfigs(all); err != nil {
+	if err := s.setConfigs(s.group, all); err != nil {
 		s.Fatal(err)
 	}
+	s.awaitConfigs()
 }
 
-func (s *scene) alterConfigs(configs map[string]string) error {
+// awaitConfigs waits until settings made before are in force. Brokers apply changes in order, so a later change of another group tells.
+func (s *scene) awaitConfigs() {
+	s.Helper()
+	probe := s.prefix + "config-probe"
+	if !slices.Contains(s.groups, probe) {
+		s.groups = append(s.groups, probe)
+	}
+	s.configChanges++
+	want := int32(600 + s.configChanges)
+	if err := s.setConfigs(probe, map[string]string{
+		"streams.heartbeat.interval.ms": strconv.Itoa(int(want)), "streams.initial.rebalance.delay.ms": "0",
+	}); err != nil {
+		s.Fatal(err)
+	}
+	m := s.memberOf(probe, s.topologyOf(0))
+	s.wait("the settings", func() bool {
+		resp := m.tryJoin()
+		return resp.ErrorCode == 0 && resp.HeartbeatIntervalMillis == want
+	})
+	m.leave()
+}
+
+func (s *scene) setConfigs(group string, configs map[string]string) error {
+	if s.target.SetGroupConfigs != nil {
+		return s.target.SetGroupConfigs(s.ctx, group, configs)
+	}
+	return s.alterConfigs(group, configs)
+}
+
+func (s *scene) alterConfigs(group string, configs map[string]string) error {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
-	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeGroupConfig, s.group
+	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
 	for k, v := range configs {
 		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
 		c.Name, c.Value, c.Op = k, &v, kmsg.IncrementalAlterConfigOpSet

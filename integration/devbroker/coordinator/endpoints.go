@@ -63,9 +63,13 @@ func (c *Coordinator) endpoints(g *group) []kmsg.StreamsGroupHeartbeatResponsePa
 
 // partitionsOf lists, by topic, the input partitions of tasks.
 func (c *Coordinator) partitionsOf(g *group, ts map[task]int32) map[string][]int32 {
-	out := map[string][]int32{}
+	bySub := map[string][]int32{} // ascending
 	for _, t := range sortedTasks(ts) {
-		s := g.configured.subtopologies[t.subtopology]
+		bySub[t.subtopology] = append(bySub[t.subtopology], t.partition)
+	}
+	out := map[string][]int32{}
+	for _, id := range slices.Sorted(maps.Keys(bySub)) {
+		s := g.configured.subtopologies[id]
 		if s == nil {
 			continue
 		}
@@ -74,14 +78,22 @@ func (c *Coordinator) partitionsOf(g *group, ts map[task]int32) map[string][]int
 			if !ok {
 				continue
 			}
-			// A shorter topic has no partition for the task; before 4.4 it is listed all the same.
-			if t.partition < info.Partitions || c.cfg.Release < Kafka44 {
-				out[name] = append(out[name], t.partition)
+			ps := bySub[id]
+			if c.cfg.Release >= Kafka44 {
+				// A shorter topic has no partition for the higher tasks.
+				ps = slices.DeleteFunc(slices.Clone(ps), func(p int32) bool { return p >= info.Partitions })
+			} else {
+				// Before 4.4 it is not asked which partitions there are, only how many: of more tasks than that the first ones are listed.
+				ps = ps[:min(len(ps), int(info.Partitions))]
+			}
+			if len(ps) > 0 {
+				out[name] = append(out[name], ps...)
 			}
 		}
 	}
-	for _, ps := range out {
+	for name, ps := range out {
 		slices.Sort(ps)
+		out[name] = slices.Compact(ps)
 	}
 	return out
 }
