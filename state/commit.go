@@ -198,3 +198,16 @@ func (s *Stores) releaseCursors() error {
 	}
 	return nil
 }
+
+// Sync makes the last commit durable, which otherwise happens now and then and at Close.
+func (s *Stores) Sync() error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	for _, h := range s.homes {
+		if err := h.db.Flush(); err != nil {
+			return s.fail(fmt.Errorf("state: sync of task %s: %w", s.opts.Task, err))
+		}
+	}
+	return nil
+}

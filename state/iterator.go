@@ -196,6 +196,9 @@ func (s *rowStore) newWalk(sc scan, reverse bool) *walk {
 // keepBounds copies bounds, since the walk uses them later on.
 func (it *walk) keepBounds(first, last []byte) ([]byte, []byte) {
 	n := len(first)
+	if it.bounds == nil {
+		it.bounds = []byte{} // an empty bound is not nil, which would be open
+	}
 	it.bounds = append(append(it.bounds[:0], first...), last...)
 	if first != nil {
 		first = it.bounds[:n:n]
@@ -336,7 +339,7 @@ func (it *walk) enterSpan() bool {
 	case it.tree.t == nil:
 		it.nextDirty()
 	case it.reverse:
-		it.setDirty(it.tree.seekBefore(it.upper[prefixLen:]))
+		it.setDirty(it.tree.seekBefore(it.upperSuffix()))
 	default:
 		it.setDirty(it.tree.seek(it.lower[prefixLen:]))
 	}
@@ -390,8 +393,16 @@ func (it *walk) outside(suffix []byte) bool {
 	if it.reverse {
 		return bytes.Compare(suffix, it.lower[prefixLen:]) < 0
 	}
-	// The bound of a whole store is the next prefix, and shorter.
-	return bytes.HasPrefix(it.upper, it.layout.prefix[:]) && bytes.Compare(suffix, it.upper[prefixLen:]) >= 0
+	upper := it.upperSuffix()
+	return upper != nil && bytes.Compare(suffix, upper) >= 0
+}
+
+// upperSuffix returns the end of the span without the store's prefix, nil if it is the end of the store: then the bound is the next prefix.
+func (it *walk) upperSuffix() []byte {
+	if bytes.HasPrefix(it.upper, it.layout.prefix[:]) {
+		return it.upper[prefixLen:]
+	}
+	return nil
 }
 
 // choose makes the lower of the two sources' rows the current one, and reports whether it is to be returned.

@@ -245,7 +245,7 @@ func (s *rowStore) learnPrior(e *entry) error {
 		return err
 	}
 	e.flags |= priorKnown
-	if ok && !s.expired(e.key) {
+	if ok {
 		e.flags |= priorThere
 		if s.wantOld {
 			s.set.keepPrior(e, s.set.arena.clone(value), ts)
@@ -345,11 +345,19 @@ func (l *layout) nameUpdate(u *Update, key []byte) {
 // enlist adds a row that became dirty to the orders that are kept.
 func (s *rowStore) enlist(e *entry) {
 	if s.index != nil {
-		s.index.set(s.layout.appendSuffix(nil, e.key), e)
+		s.index.set(s.suffix(e), e)
 	}
 	if s.chains != nil {
 		s.link(e)
 	}
+}
+
+// suffix returns the suffix of a row, never nil.
+func (s *rowStore) suffix(e *entry) []byte {
+	if s.layout.tail == 0 {
+		return e.key
+	}
+	return s.layout.appendSuffix(make([]byte, 0, len(e.key)+segmentLen+terminatorLen), e.key)
 }
 
 // link adds a row to the chain of its user key.
@@ -388,7 +396,7 @@ func (s *rowStore) sorted() *tree[*entry] {
 		s.index = newTree[*entry]()
 		for _, row := range s.set.dirty {
 			e := s.set.at(row)
-			s.index.set(s.layout.appendSuffix(nil, e.key), e)
+			s.index.set(s.suffix(e), e)
 		}
 	}
 	return s.index

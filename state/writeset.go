@@ -285,6 +285,9 @@ func (a *arena) clone(b []byte) []byte {
 }
 
 func (a *arena) alloc(n int) []byte {
+	if n == 0 {
+		return []byte{}
+	}
 	if n > len(a.free) {
 		if n > maxArenaChunk/4 {
 			return make([]byte, n)
