@@ -419,7 +419,8 @@ func (m *Membership) leave(mode LeaveMode, closed bool) {
 	})
 }
 
-// RequestShutdown asks all instances of the application to stop: every later heartbeat says so, the next one goes out at once.
+// RequestShutdown asks all instances of the application to stop: every later heartbeat says so, a leave too, and the next one goes out at once. This
+// instance hears of it like all others, with [StopApplication].
 func (m *Membership) RequestShutdown() { m.post(func() { m.step(member.Shutdown{}) }) }
 
 // Status is what an operator wants to know of a member.
@@ -433,5 +434,6 @@ type Status struct {
 func (m *Membership) Status() Status { return *m.status.Load() }
 
 // Endpoints returns the assigned partitions by endpoint, of all members that have one, ascending by endpoint. They are what is assigned, not what
-// already runs. The slice must not be modified.
+// already runs; a leave shows only at the next change; and brokers before Kafka 4.4 may list partitions that a smaller topic does not have. The slice
+// must not be modified.
 func (m *Membership) Endpoints() []HostPartitions { return *m.endpoints.Load() }

@@ -3,8 +3,6 @@ package member
 import (
 	"fmt"
 	"time"
-
-	"github.com/millrace/millrace/topology"
 )
 
 // Snapshot is what an operator wants to know of a member. Its slices must not be modified.
@@ -20,7 +18,8 @@ type Snapshot struct {
 	Statuses      []Status // as last told by the broker
 
 	// LastContact is when the last heartbeat that succeeded was sent. The member's session at the broker ends no earlier than one session
-	// timeout after it; there is no timer for that here (§3 rule 12).
+	// timeout after it. There is no timer for that here (§3 rule 12): a worker that wants to stop its output before others may start compares
+	// this with its clock.
 	LastContact time.Time
 	Interval    time.Duration // of heartbeats; 0: not told yet
 
@@ -47,12 +46,11 @@ func (m *Member) State() State { return m.state }
 func (m *Member) Identity() (memberID string, epoch int32) { return m.id, m.epoch }
 
 func (m *Member) waiting() string {
-	tasks := func(t []topology.TaskID) string { return join(t) }
 	switch {
 	case m.state == Unsubscribed || m.state == Fatal:
 		return ""
 	case m.work.kind == revoking:
-		return "worker to give up " + tasks(m.work.tasks)
+		return "worker to give up " + join(m.work.tasks)
 	case m.work.kind == assigning:
 		return "worker to take " + m.work.target.String()
 	case m.work.kind == losing:

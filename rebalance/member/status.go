@@ -88,7 +88,9 @@ func (m *Member) onStatuses(statuses []Status) {
 		case IncorrectlyPartitioned, ShutdownApplication, AssignmentDelayed:
 			// The first two are reported below, the last is a matter of course.
 		default:
-			w.once(m, "unknown status", "unknown status code ignored", fmt.Sprintf("%d: %s", int8(s.Code), s.Detail))
+			if w.warned[s.Code.String()] == nil { // once for each code, whatever its details are
+				w.once(m, s.Code.String(), "unknown status code ignored", fmt.Sprintf("%d: %s", int8(s.Code), s.Detail))
+			}
 		}
 	}
 	for _, code := range []StatusCode{StaleTopology, MissingSourceTopics, MissingInternalTopics, MissingClientTags} {
