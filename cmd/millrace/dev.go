@@ -43,7 +43,7 @@ broker as it ships.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:9092", "address to listen on, and the one clients are told; port 0 lets the system choose")
-	fl.StringVar(&f.data, "data", "", "directory to keep topics, records and offsets in (default: in memory)")
+	fl.StringVar(&f.data, "data", "", "directory to keep topics, records, offsets and groups in (default: in memory)")
 	fl.StringArrayVar(&f.topics, "topic", nil, "topic to create if it does not exist, as name:partitions; may be given more than once")
 	fl.StringVar(&f.release, "release", coordinator.Kafka44.String(), "Kafka release to play: 4.4, 4.3 or 4.2")
 	fl.BoolVar(&f.kafkaTimes, "kafka-timings", false, "heartbeats, sessions and delays as a broker ships with, instead of quick ones")

@@ -35,6 +35,7 @@ type Broker struct {
 		faults  []*fault
 		changed chan struct{} // closed and replaced whenever a group may have changed
 		armed   time.Time     // what the clock goroutine waits for; zero: nothing
+		unsaved bool          // groups may have changed since they were saved
 	}
 
 	life struct {
@@ -43,6 +44,7 @@ type Broker struct {
 	}
 	stop, stopped chan struct{}
 	wake          chan struct{}
+	saved         []byte // what the data directory has of the groups; the clock goroutine's
 }
 
 // Start starts a broker. It is ready when Start returns.
@@ -56,6 +58,10 @@ func Start(opts ...Option) (*Broker, error) {
 	b.mu.claimed = map[string]bool{}
 	b.mu.changed = make(chan struct{})
 	b.mu.coord = coordinator.New(cfg.groups, clusterView{b})
+
+	if err := b.loadGroups(); err != nil {
+		return nil, err
+	}
 
 	ports := make([]int, len(cfg.addrs))
 	hosts := make([]string, len(cfg.addrs))
@@ -133,6 +139,7 @@ func (b *Broker) Close() {
 	close(b.stop)
 	<-b.stopped
 	b.cluster.Close()
+	b.saveGroups()
 }
 
 // alive runs fn unless the broker is closed: a call to a closed kfake cluster would never return.
@@ -247,7 +254,10 @@ func (b *Broker) WaitStable(ctx context.Context, group string, members int) erro
 func (b *Broker) changedLocked() {
 	close(b.mu.changed)
 	b.mu.changed = make(chan struct{})
-	if d := b.mu.coord.Deadline(); !d.IsZero() && (b.mu.armed.IsZero() || d.Before(b.mu.armed)) {
+	d := b.mu.coord.Deadline()
+	early := !d.IsZero() && (b.mu.armed.IsZero() || d.Before(b.mu.armed))
+	if early || b.cfg.dataDir != "" && !b.mu.unsaved {
+		b.mu.unsaved = true
 		select {
 		case b.wake <- struct{}{}:
 		default:
@@ -261,6 +271,7 @@ func (b *Broker) clock() {
 	timer := time.NewTimer(cleanupInterval)
 	defer timer.Stop()
 	cleanup := time.Now().Add(cleanupInterval)
+	var save time.Time // when to save the groups next; zero: nothing to save
 	for {
 		now := time.Now()
 		next := cleanup
@@ -271,8 +282,19 @@ func (b *Broker) clock() {
 		if d := b.mu.coord.Deadline(); !d.IsZero() && d.Before(next) {
 			next = d
 		}
+		if b.mu.unsaved && save.IsZero() && b.cfg.dataDir != "" {
+			save = now.Add(saveInterval)
+		}
+		if !save.IsZero() && save.Before(next) {
+			next = save
+		}
 		b.mu.armed = next
 		b.mu.Unlock()
+		if !save.IsZero() && !now.Before(save) {
+			b.saveGroups()
+			save = time.Time{}
+			continue
+		}
 		if !now.Before(cleanup) {
 			b.cleanup()
 			cleanup = now.Add(cleanupInterval)

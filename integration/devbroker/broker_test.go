@@ -131,6 +131,37 @@ func TestVirtualNetworkInBubble(t *testing.T) {
 	})
 }
 
+// Several nodes on a virtual network: a client finds the coordinator of a group and the leaders of partitions.
+func TestVirtualNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := devbroker.Start(devbroker.VirtualNetwork(), devbroker.Nodes(3), devbroker.Topic("in", 6))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		c, err := kgo.NewClient(append(b.ClientOpts(), kgo.DefaultProduceTopic("in"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for range 6 {
+			if err := c.ProduceSync(t.Context(), kgo.StringRecord("v")).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		find := kmsg.NewPtrFindCoordinatorRequest()
+		find.CoordinatorKeys = []string{"app"}
+		resp, err := c.Request(t.Context(), find)
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := int(resp.(*kmsg.FindCoordinatorResponse).Coordinators[0].NodeID)
+		if got := beat(t, c, node, join("app", "m1", "in")); got.ErrorCode != 0 || len(got.ActiveTasks[0].Partitions) != 6 {
+			t.Errorf("answered %+v", got)
+		}
+	})
+}
+
 func TestListenOnTakenPortFails(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

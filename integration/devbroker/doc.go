@@ -22,8 +22,7 @@
 // produce, fetch, transactions with KIP-890, topic administration, consumer groups, share groups.
 //
 // The description plugin (key 93) is answered as by a broker that has none. There are no ACLs for streams groups, and warm-up tasks are never
-// assigned, as in every released broker. Streams groups live in memory: with [DataDir] topics, records, offsets and transactions survive a restart, and
-// members, told that their group is unknown, join again.
+// assigned, as in every released broker. With [DataDir] everything survives a restart: topics, records, offsets, transactions, groups.
 //
 // # Concurrency
 //

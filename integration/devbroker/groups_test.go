@@ -2,8 +2,10 @@ package devbroker_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -187,7 +189,7 @@ func memberCommit(t *testing.T, c *kgo.Client, group, member string, epoch int32
 	return resp.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode
 }
 
-// Data outlives a restart; groups do not, and their members are told so.
+// Data and groups outlive a restart: the member goes on where it was.
 func TestDataDir(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	b := start(t, devbroker.DataDir(dir), devbroker.Topic("in", 2))
@@ -204,8 +206,8 @@ func TestDataDir(t *testing.T) {
 
 	b = start(t, devbroker.DataDir(dir), devbroker.Topic("in", 7))
 	c = client(t, b)
-	if resp := beat(t, c, 0, steady("app", "m1", epoch)); resp.ErrorCode != kerr.GroupIDNotFound.Code {
-		t.Errorf("answered %d", resp.ErrorCode)
+	if resp := beat(t, c, 0, steady("app", "m1", epoch)); resp.ErrorCode != 0 || resp.MemberEpoch != epoch || resp.ActiveTasks != nil {
+		t.Errorf("answered %+v", resp)
 	}
 	if resp := beat(t, c, 0, join("app", "m1", "in")); resp.ErrorCode != 0 || len(resp.ActiveTasks[0].Partitions) != 2 {
 		t.Errorf("answered %+v", resp)
@@ -221,6 +223,41 @@ func TestDataDir(t *testing.T) {
 	ends.Each(func(o kadm.ListedOffset) { records += o.Offset })
 	if records != 1 {
 		t.Errorf("%d records, want 1", records)
+	}
+}
+
+// A process that is killed has saved its groups up to a moment ago.
+func TestGroupsAreSavedWhileRunning(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, devbroker.DataDir(dir), devbroker.Topic("in", 2))
+	c := client(t, b)
+	beat(t, c, 0, join("app", "m1", "in"))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		data, err := os.ReadFile(filepath.Join(dir, "streams-groups.json"))
+		if err == nil && strings.Contains(string(data), `"id":"m1"`) {
+			break
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("the file has %q, %v", data, err)
+		}
+	}
+	c.Close()
+	b.Close()
+
+	if err := os.WriteFile(filepath.Join(dir, "streams-groups.json"), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := devbroker.Start(devbroker.DataDir(dir)); err == nil {
+		b.Close()
+		t.Error("started on a broken file")
+	} else if !strings.Contains(err.Error(), dir) {
+		t.Errorf("error %v does not name the directory", err)
 	}
 }
 

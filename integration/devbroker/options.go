@@ -69,8 +69,8 @@ func Topic(name string, partitions int32) Option {
 	return option(func(c *config) { c.topics = append(c.topics, seedTopic{name, partitions}) })
 }
 
-// DataDir keeps topics, records, offsets and transactions in a directory, which is created if need be, and finds them there at the next start.
-// Default: everything in memory. Streams groups themselves are not kept; their offsets are.
+// DataDir keeps topics, records, offsets, transactions and groups in a directory, which is created if need be, and finds them there at the next start.
+// Members go on with their epochs, as after the restart of a real broker. Default: everything in memory.
 func DataDir(dir string) Option {
 	return option(func(c *config) { c.dataDir = dir })
 }

@@ -133,8 +133,20 @@ func (w *walk) step() {
 		w.say("%s is gone without a word", a.id)
 		w.remove(a)
 	case n < 187:
-		w.b.c.Failover(w.b.now, "app")
-		w.say("failover")
+		if w.r.IntN(2) == 0 {
+			w.b.c.Failover(w.b.now, "app")
+			w.say("failover")
+			return
+		}
+		data, err := w.b.c.Snapshot()
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.b.c = New(w.b.c.cfg, w.b.cluster)
+		if err := w.b.c.Restore(w.b.now, data); err != nil {
+			w.Fatal(err)
+		}
+		w.say("restart")
 	case n < 190:
 		v := strconv.Itoa(w.r.IntN(3))
 		w.say("standbys %s", v)
