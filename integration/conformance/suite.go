@@ -10,7 +10,6 @@ import (
 
 // Target is a cluster under test.
 type Target struct {
-	Name    string   // of the subtest
 	Seeds   []string // bootstrap servers
 	Release string   // "4.2", "4.3" or "4.4": what the cases expect where releases differ
 
