@@ -98,7 +98,7 @@ func (w *Worker) assign(active, standby []topology.TaskID) error {
 	for _, id := range standby {
 		errs = append(errs, w.begin(id, true))
 	}
-	w.startReady()
+	errs = append(errs, w.startReady())
 	return errors.Join(errs...)
 }
 
@@ -156,9 +156,9 @@ func (w *Worker) close(t *Task, clean bool, why string) error {
 		}
 		t.stores = nil
 	}
-	if t.release != nil {
-		t.release()
-		t.release = nil
+	if t.claim != nil {
+		t.claim.Release()
+		t.claim = nil
 	}
 	w.must(t.move(Closed, why))
 	delete(w.tasks, t.id)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/state"
@@ -152,7 +153,7 @@ func (w *Worker) recover(ctx context.Context, err error) error {
 		if err := w.reset(ctx); err != nil {
 			return err
 		}
-		for _, t := range w.order {
+		for _, t := range slices.Clone(w.order) {
 			if t.state == Running {
 				if err := w.revive(t, "transaction failed"); err != nil {
 					return err
@@ -215,14 +216,14 @@ func (w *Worker) shutDown(err error) error {
 			w.log.Warn("transaction could not be aborted; the broker does it after its timeout", "err", e)
 		}
 	}
-	for _, t := range w.order {
+	for _, t := range slices.Clone(w.order) {
 		if e := w.close(t, err == nil, "worker ends"); e != nil {
 			errs = append(errs, e)
 		}
 	}
 	w.drain()
 	w.changed = true
-	w.publish()
+	w.publish(true)
 	w.cfg.Group.Leave()
 	for done := false; !done; {
 		select {

@@ -142,11 +142,16 @@ type Group interface {
 // Directory is the place of the tasks' persistent state. It is shared by the workers of the process.
 type Directory interface {
 	// Acquire takes a task's directory for one worker, waiting until a sibling has given it back.
-	Acquire(ctx context.Context, id topology.TaskID) (release func(), err error)
+	Acquire(ctx context.Context, id topology.TaskID) (Claim, error)
 	// TaskPath is where it is.
 	TaskPath(id topology.TaskID) string
-	// Wipe removes what is in it, and counts and logs that with the reason.
-	Wipe(id topology.TaskID, reason string) error
+}
+
+// Claim is a task's directory in the hands of one worker.
+type Claim interface {
+	Release()
+	// Wipe removes what is in the directory, and counts and logs that with the reason.
+	Wipe(reason string) error
 }
 
 // CommandKind is what a group asks of a worker.

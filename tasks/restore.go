@@ -28,6 +28,7 @@ type restoration struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
+	buffers   []*buffer
 	start     map[TopicPartition]int64 // where the inputs begin
 	committed map[TopicPartition]Committed
 	err       error
@@ -117,7 +118,7 @@ func (w *Worker) prepare(ctx context.Context, r *restoration) error {
 		return w.follow(ctx, r)
 	}
 	r.setPhase("committed offsets")
-	partitions, err := w.partitionsOf(ctx, t)
+	partitions, err := w.partitionsOf(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -158,22 +159,21 @@ func (w *Worker) prepare(ctx context.Context, r *restoration) error {
 			r.start[p] = o
 		}
 	}
-	t.buffers = nil
 	for _, p := range partitions {
 		source := t.program.Source(p.Topic)
 		if source == nil {
 			return &Error{t.id, "prepare", fmt.Errorf("no source reads %s", p.Topic)}
 		}
-		t.buffers = append(t.buffers, &buffer{
+		r.buffers = append(r.buffers, &buffer{
 			TopicPartition: p, source: source, position: r.start[p], end: bounds[p].End, time: decodePartitionTime(r.committed[p].Metadata),
 		})
 	}
-	t.sortBuffers()
 	return nil
 }
 
 // partitionsOf are the partitions the task reads: of each of its topics the one with its number, where there is one (member spec §6.2).
-func (w *Worker) partitionsOf(ctx context.Context, t *Task) ([]TopicPartition, error) {
+func (w *Worker) partitionsOf(ctx context.Context, r *restoration) ([]TopicPartition, error) {
+	t := r.task
 	topics := t.inputs(w.cfg)
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		infos, err := w.cfg.Log.Topics(ctx, topics)
@@ -190,7 +190,7 @@ func (w *Worker) partitionsOf(ctx context.Context, t *Task) ([]TopicPartition, e
 			return list, nil
 		}
 		// The group assigned it, so it exists; this client has not heard of it yet (B-036).
-		t.restore.setPhase("metadata of its topics")
+		r.setPhase("metadata of its topics")
 		select {
 		case <-w.cfg.Clock.After(wait):
 		case <-ctx.Done():
@@ -208,11 +208,11 @@ func (w *Worker) openStores(ctx context.Context, r *restoration) error {
 	dir := ""
 	if w.cfg.Dir != nil && persistent(t.sub) {
 		r.setPhase("state directory, which another worker still has")
-		release, err := w.cfg.Dir.Acquire(ctx, t.id)
+		claim, err := w.cfg.Dir.Acquire(ctx, t.id)
 		if err != nil {
 			return &Error{t.id, "take the directory of", err}
 		}
-		t.release = release
+		t.claim = claim
 		dir = w.cfg.Dir.TaskPath(t.id)
 	}
 	r.setPhase("stores to open")
@@ -223,7 +223,7 @@ func (w *Worker) openStores(ctx context.Context, r *restoration) error {
 	}
 	stores, err := open()
 	if corrupt, ok := errors.AsType[*state.CorruptError](err); ok && dir != "" {
-		if err := w.cfg.Dir.Wipe(t.id, corrupt.Error()); err != nil {
+		if err := t.claim.Wipe(corrupt.Error()); err != nil {
 			return &Error{t.id, "wipe the damaged state of", err}
 		}
 		stores, err = open()
@@ -427,25 +427,20 @@ func (w *Worker) takeOver(r *restoration) error {
 		return r.err
 	}
 	r.finished = true
-	w.startReady()
-	return w.firstError(t)
+	return w.startReady()
 }
 
 // startReady starts the tasks that are prepared, once the group is ready. A task that ran before keeps running when it is not (M-42).
-func (w *Worker) startReady() {
+func (w *Worker) startReady() error {
 	if !w.ready {
-		return
+		return nil
 	}
 	for _, t := range w.order {
-		if t.state == Restoring && !t.standby && t.restore != nil && t.restore.finished && t.restore.err == nil {
-			t.restore.err = w.start(t)
+		if t.state == Restoring && !t.standby && t.restore.finished {
+			if err := w.start(t); err != nil {
+				return err
+			}
 		}
-	}
-}
-
-func (w *Worker) firstError(t *Task) error {
-	if t.restore != nil {
-		return t.restore.err
 	}
 	return nil
 }
@@ -453,6 +448,8 @@ func (w *Worker) firstError(t *Task) error {
 // start lets a prepared task run.
 func (w *Worker) start(t *Task) error {
 	r := t.restore
+	t.buffers = r.buffers
+	t.sortBuffers()
 	t.ctx.Stores = t.stores
 	t.ctx.now = w.now.UnixMilli()
 	for _, b := range t.buffers {

@@ -53,7 +53,7 @@ type Task struct {
 
 	sub     *topology.Subtopology
 	restore *restoration      // while Restoring
-	release func()            // gives the task's directory back
+	claim   Claim             // the task's directory
 	logs    map[string]Output // changelogs by store
 	opened  bool              // the program is open
 }

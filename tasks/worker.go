@@ -79,9 +79,11 @@ type Worker struct {
 
 	published time.Time
 	changed   bool
+	processed int64 // records in all
 	status    struct {
 		sync.Mutex
-		tasks []TaskStatus
+		processed int64
+		tasks     []TaskStatus
 	}
 }
 
@@ -141,6 +143,7 @@ func (w *Worker) loop(ctx context.Context) error {
 			if n > 0 {
 				busy = true
 				w.sinceCommit += int64(n)
+				w.processed += int64(n)
 				w.cfg.Consumer.Processed(n)
 			}
 			if err := t.punctuateWall(w.now); err != nil {
@@ -158,7 +161,7 @@ func (w *Worker) loop(ctx context.Context) error {
 				return err
 			}
 		}
-		w.publish()
+		w.publish(!busy)
 		if !busy {
 			w.wait(ctx)
 		}
@@ -311,16 +314,17 @@ func (w *Worker) tellSettled() {
 	}
 }
 
-// Status describes the worker's tasks as of its last round. It may be called from anywhere.
-func (w *Worker) Status() []TaskStatus {
+// Status describes the worker's tasks as of its last round, and how many records the worker has processed in all, also in tasks that have left it. It may
+// be called from anywhere.
+func (w *Worker) Status() (list []TaskStatus, processed int64) {
 	w.status.Lock()
 	defer w.status.Unlock()
-	return slices.Clone(w.status.tasks)
+	return slices.Clone(w.status.tasks), w.status.processed
 }
 
-// publish writes what Status reads, ten times a second and whenever a task changed its state.
-func (w *Worker) publish() {
-	if w.now.Sub(w.published) < 100*time.Millisecond && !w.changed {
+// publish writes what Status reads: ten times a second, whenever a task changed its state, and before the worker goes to sleep.
+func (w *Worker) publish(now bool) {
+	if w.now.Sub(w.published) < 100*time.Millisecond && !w.changed && !now {
 		return
 	}
 	if w.changed {
@@ -329,6 +333,7 @@ func (w *Worker) publish() {
 	w.published, w.changed = w.now, false
 	w.status.Lock()
 	defer w.status.Unlock()
+	w.status.processed = w.processed
 	w.status.tasks = w.status.tasks[:0]
 	for _, t := range w.order {
 		s := TaskStatus{ID: t.id, State: t.state, Standby: t.standby, Processed: t.processed, Buffered: t.records(), StreamTime: t.ctx.streamTime}
