@@ -78,6 +78,7 @@ type walk struct {
 	curOK        bool               // cur is at a row of the span
 	tree         treeCursor[*entry] // over dirty rows, if its tree is set
 	rows         []*entry           // instead: dirty rows in the order of the walk
+	nextRow      int                // in rows
 	dirtyKey     []byte             // suffix of the next dirty row of the span, nil if there is none
 	dirtyRow     *entry
 	dirtyBuf     []byte
@@ -365,15 +366,16 @@ func (it *walk) nextDirty() {
 	switch {
 	case it.tree.t == nil:
 		it.dirtyKey = nil
-		if len(it.rows) == 0 {
+		if it.nextRow == len(it.rows) {
 			return
 		}
-		it.dirtyBuf = it.layout.appendSuffix(it.dirtyBuf[:0], it.rows[0].key)
+		row := it.rows[it.nextRow]
+		it.dirtyBuf = it.layout.appendSuffix(it.dirtyBuf[:0], row.key)
 		if it.outside(it.dirtyBuf) {
 			return // it belongs to a later span
 		}
-		it.dirtyKey, it.dirtyRow = it.dirtyBuf, it.rows[0]
-		it.rows = it.rows[1:]
+		it.dirtyKey, it.dirtyRow = it.dirtyBuf, row
+		it.nextRow++
 	case it.reverse:
 		it.setDirty(it.tree.prev())
 	default:

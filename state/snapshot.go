@@ -186,7 +186,7 @@ func (v *view) closeWalk(w *walk) error {
 }
 
 // readerGrace is how long Close waits for snapshots before it cuts them off.
-const readerGrace = 2 * time.Second
+const readerGrace = time.Second
 
 // Close writes restored rows that wait, makes the last commit durable and releases everything. Updates since the last commit are lost. It waits briefly for
 // snapshots and then cuts them off; it reports how many in the log. Closing again returns [ErrClosed].

@@ -44,9 +44,9 @@ func testModel(t *testing.T, f Factory, spec topology.Store) {
 	w.committed = w.now.clone()
 	w.changelog, w.logged, w.downstream, w.passed = map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}
 	w.open()
-	n := 3000
+	n := 1000
 	if testing.Short() {
-		n = 600
+		n = 300
 	}
 	for range n {
 		switch p := w.rng.IntN(1000); {
