@@ -185,6 +185,7 @@ func (m *Member) onMigrated() {
 	case m.state == PrepareLeaving:
 	case m.state.inGroup():
 		m.leave = leaving{polled: true}
+		m.rejoinSoon()
 		m.to(PrepareLeaving)
 		m.verify = verification{}
 	default:

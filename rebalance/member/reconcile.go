@@ -190,15 +190,20 @@ func (m *Member) onLostDone(e LostDone) {
 	}
 }
 
-// fenced is the reaction to a broker that does not count this member among the living (§6.4). The join follows without backoff (§3 rule 5),
-// but only once: a broker that takes joins and fences what has joined is not asked in a tight loop.
+// fenced is the reaction to a broker that does not count this member among the living (§6.4).
 func (m *Member) fenced() {
+	m.rejoinSoon()
+	m.epoch = 0
+	m.lose()
+	m.to(Fenced)
+}
+
+// rejoinSoon lets the next join go without backoff (§3 rule 5), but only once until a steady heartbeat succeeds: a broker that takes joins and then
+// fences what has joined, or its commits, is not asked in a tight loop.
+func (m *Member) rejoinSoon() {
 	m.skipBackoff()
 	if m.fences > 0 {
 		m.notBefore = m.now.Add(m.backoff(m.fences - 1))
 	}
 	m.fences++
-	m.epoch = 0
-	m.lose()
-	m.to(Fenced)
 }
