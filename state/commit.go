@@ -140,7 +140,10 @@ func (s *rowStore) writeRows(b Batch, floor int64) {
 		suffix = func(i uint32) []byte { return suffixes[i] }
 	}
 	order, _ := sortRows(n, suffix, nil, nil)
-	for _, o := range order {
+	for i, o := range order {
+		if i%gather == 0 {
+			w.touchRows(order[i:min(i+gather, n)])
+		}
 		e, suffix := w.at(w.dirty[o.i]), suffix(o.i)
 		switch {
 		case s.layout.tail > 0 && s.layout.segment(s.layout.time(e.key)) < floor:
@@ -157,6 +160,18 @@ func (s *rowStore) writeRows(b Batch, floor int64) {
 			s.layout.appendValue(value[:0], e.value, e.ts)
 		}
 	}
+}
+
+// touchRows reads dirty rows' first bytes, see [restoreBuffer.touch].
+func (w *writeSet) touchRows(rows []sortKey) {
+	var sum byte
+	for _, o := range rows {
+		e := w.at(w.dirty[o.i])
+		if len(e.key) > 0 && len(e.value) > 0 {
+			sum += e.key[0] + e.value[0]
+		}
+	}
+	w.touched += sum
 }
 
 // dropSegments deletes the segments from the one that was the first so far up to floor.

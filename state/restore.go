@@ -21,6 +21,7 @@ type restoreBuffer struct {
 	empty bool // the store had no rows when the buffer was begun, so that nothing needs to be deleted
 
 	order, spare []sortKey
+	touched      byte // keeps touch from being optimised away
 }
 
 // restoredRow lies in data: suffix, then value in the database's form.
@@ -52,6 +53,9 @@ func (s *Stores) Restore(store string, records []RestoreRecord, nextOffset int64
 		if err := s.beginRestore(r); err != nil {
 			return s.fail(err)
 		}
+	}
+	if r.set.n > 0 {
+		r.forget(true) // rows that were read meanwhile
 	}
 	b := r.restore
 	for i := range records {
@@ -90,7 +94,6 @@ func (s *Stores) beginRestore(r *rowStore) error {
 	if err != nil {
 		return err
 	}
-	r.forget(true)
 	r.restore = &restoreBuffer{next: r.meta.next, empty: empty}
 	return nil
 }
@@ -183,6 +186,20 @@ func (s *Stores) writeRestored(r *rowStore) error {
 	return nil
 }
 
+// gather is how many rows are brought into the processor's cache at once.
+const gather = 64
+
+// touch reads the rows' first bytes. They lie in the order of the changelog, and waiting for them one by one takes longer than to write them.
+func (b *restoreBuffer) touch(rows []sortKey) {
+	var sum byte
+	for _, o := range rows {
+		if row := &b.rows[o.i]; row.keyLen > 0 {
+			sum += b.data[row.at]
+		}
+	}
+	b.touched += sum
+}
+
 // fill adds metadata and the buffered rows, sorted, to a loader. Of the updates of a row the last counts.
 func (b *restoreBuffer) fill(bulk Bulk, metadata []metaRow, l *layout, floor int64) error {
 	for _, row := range metadata {
@@ -197,6 +214,9 @@ func (b *restoreBuffer) fill(bulk Bulk, metadata []metaRow, l *layout, floor int
 	b.order, b.spare = sortRows(len(b.rows), suffix, b.order, b.spare)
 	key := append([]byte(nil), l.prefix[:]...)
 	for n, o := range b.order {
+		if n%gather == 0 {
+			b.touch(b.order[n:min(n+gather, len(b.order))])
+		}
 		row := b.rows[o.i]
 		key = append(key[:prefixLen], suffix(o.i)...)
 		if n+1 < len(b.order) && b.order[n+1].head == o.head && bytes.Equal(suffix(b.order[n+1].i), key[prefixLen:]) {

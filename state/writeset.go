@@ -24,6 +24,8 @@ type writeSet struct {
 	log   []uint32 // rows in the order of their updates; an update counts if the row's pos points at it
 	live  int      // updates in log that count
 
+	touched byte // keeps touchRows from being optimised away
+
 	dirtyBytes int64
 	cleanBytes int64
 }

@@ -170,6 +170,18 @@ func testOffsetMatrix(t *testing.T, f Factory) {
 			must(t, s.Close())
 		}
 	}
+	t.Run("read in between", func(t *testing.T) {
+		s := open(t, f, topology.Store{Name: "standby"})
+		kv := get[*state.KeyValue](t)(s.KeyValue("standby"))
+		for i := range int64(5) {
+			want := fmt.Sprint(i)
+			must(t, s.Restore("standby", []state.RestoreRecord{{Key: []byte("k"), Value: []byte(want)}}, i+1))
+			if v, _, ok, err := kv.Get([]byte("k")); string(v) != want || !ok || err != nil {
+				t.Fatalf("record %d: got %q, %v, %v", i, v, ok, err)
+			}
+			equal(t, "all", collect(t, kv.All(false)), []row{{key: "k", value: want, ts: -1}})
+		}
+	})
 	t.Run("put and delete", func(t *testing.T) {
 		s := open(t, f, topology.Store{Name: "gone"})
 		must(t, s.Restore("gone", []state.RestoreRecord{{Key: []byte("k"), Value: []byte("v")}, {Key: []byte("k")}}, 2))
