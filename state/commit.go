@@ -42,9 +42,7 @@ func (s *Stores) Commit(p CommitPoint) error {
 func (s *Stores) commitHome(h *home, p CommitPoint, first bool) error {
 	next := meta{owned: true, stores: maps.Clone(h.meta.stores), inputs: h.meta.inputs, streamTime: h.meta.streamTime}
 	if first {
-		if p.StreamTime >= 0 {
-			next.streamTime = p.StreamTime
-		}
+		next.streamTime = max(next.streamTime, p.StreamTime)
 		if len(p.InputOffsets) > 0 {
 			next.inputs = maps.Clone(next.inputs)
 			maps.Copy(next.inputs, p.InputOffsets)

@@ -60,7 +60,7 @@ type committed struct {
 // CommitPoint is what a commit records beside the rows. What is not named stays as it was.
 type CommitPoint struct {
 	InputOffsets     map[TopicPartition]int64 // next offset to read
-	StreamTime       int64                    // of the task; -1 is unknown
+	StreamTime       int64                    // of the task; -1 is unknown; a lower one than before does not count
 	ChangelogOffsets map[string]int64         // by store: the next offset to read to restore what comes after this commit
 	TopicIDs         map[string][16]byte      // by store: the id of its changelog topic
 }
