@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -28,31 +29,22 @@ type failure struct {
 
 func failed(class member.Class, err error) *failure { return &failure{class, err} }
 
-// findCoordinator asks any broker for the group's coordinator, and the coordinator for the highest version of the heartbeat that both know: the
-// version decides what may be in a request (§1.6). On a fresh cluster it is this question that creates __consumer_offsets.
-func findCoordinator(ctx context.Context, client *kgo.Client, group string) (node int32, version int16, f *failure) {
-	req := kmsg.NewPtrFindCoordinatorRequest()
-	req.CoordinatorType = coordinatorTypeGroup
-	req.CoordinatorKey = group
-	req.CoordinatorKeys = []string{group}
-	resp, err := req.RequestWith(ctx, client)
-	if err != nil {
-		return 0, 0, failed(requestError(err))
-	}
-	if len(resp.Coordinators) != 1 {
-		return 0, 0, failed(member.Transport, fmt.Errorf("find coordinator: answer has %d coordinators", len(resp.Coordinators)))
-	}
-	c := resp.Coordinators[0]
-	switch {
-	case c.ErrorCode != 0:
-		return 0, 0, failed(brokerError(c.ErrorCode, c.ErrorMessage))
-	case c.NodeID < 0:
-		return 0, 0, failed(brokerError(kerr.CoordinatorNotAvailable.Code, c.ErrorMessage))
-	}
+// lookupTimeout bounds the question to one broker, so that one that does not answer leaves time for others.
+const lookupTimeout = 3 * time.Second
 
+// findCoordinator asks the brokers, from the one at index first on, for the group's coordinator, and the coordinator for the highest version of the
+// heartbeat that both know: the version decides what may be in a request (§1.6). On a fresh cluster it is this question that creates
+// __consumer_offsets.
+//
+// Each broker is asked once. The client's own way of asking any broker waits up to seconds between tries, and the core has a backoff for it.
+func findCoordinator(ctx context.Context, client *kgo.Client, group string, first int) (node int32, version int16, f *failure) {
+	node, f = askCoordinator(ctx, client, group, first)
+	if f != nil {
+		return 0, 0, f
+	}
 	versions := kmsg.NewPtrApiVersionsRequest()
 	versions.ClientSoftwareName, versions.ClientSoftwareVersion = "millrace", "0"
-	vresp, err := versions.RequestWith(ctx, client.Broker(int(c.NodeID)))
+	vresp, err := versions.RequestWith(ctx, client.Broker(int(node)))
 	if err != nil {
 		return 0, 0, failed(requestError(err))
 	}
@@ -62,10 +54,49 @@ func findCoordinator(ctx context.Context, client *kgo.Client, group string) (nod
 	heartbeat := kmsg.NewPtrStreamsGroupHeartbeatRequest()
 	for _, k := range vresp.ApiKeys {
 		if k.ApiKey == heartbeat.Key() {
-			return c.NodeID, min(k.MaxVersion, heartbeat.MaxVersion()), nil
+			return node, min(k.MaxVersion, heartbeat.MaxVersion()), nil
 		}
 	}
 	return 0, 0, failed(brokerError(kerr.UnsupportedVersion.Code, nil))
+}
+
+func askCoordinator(ctx context.Context, client *kgo.Client, group string, first int) (node int32, f *failure) {
+	brokers := append(client.DiscoveredBrokers(), client.SeedBrokers()...)
+	for i := range brokers {
+		node, f = askOne(ctx, brokers[(first+i)%len(brokers)], group)
+		if f == nil || f.class != member.Transport || ctx.Err() != nil {
+			break
+		}
+	}
+	return node, f
+}
+
+func askOne(ctx context.Context, broker *kgo.Broker, group string) (node int32, f *failure) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorType = coordinatorTypeGroup
+	req.CoordinatorKey = group
+	req.CoordinatorKeys = []string{group}
+	resp, err := req.RequestWith(ctx, broker)
+	if err != nil {
+		return 0, failed(requestError(err))
+	}
+	node, code, message := resp.NodeID, resp.ErrorCode, resp.ErrorMessage
+	if resp.Version >= 4 {
+		if len(resp.Coordinators) != 1 {
+			return 0, failed(member.Transport, fmt.Errorf("find coordinator: the answer has %d coordinators", len(resp.Coordinators)))
+		}
+		c := resp.Coordinators[0]
+		node, code, message = c.NodeID, c.ErrorCode, c.ErrorMessage
+	}
+	if code == 0 && node < 0 {
+		code = kerr.CoordinatorNotAvailable.Code
+	}
+	if code != 0 {
+		return 0, failed(brokerError(code, message))
+	}
+	return node, nil
 }
 
 // sendHeartbeat sends one heartbeat.

@@ -1,13 +1,18 @@
 package rebalance
 
 import (
+	"context"
+	"net"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/millrace/millrace/rebalance/member"
 	"github.com/millrace/millrace/topology"
 )
 
@@ -391,6 +396,49 @@ func TestM47Endpoints(t *testing.T) {
 		e := p.m.Endpoints()
 		if len(e) != 1 || e[0].Endpoint.String() != "h:80" || len(e[0].Active) != 1 || len(e[0].Active[0].Partitions) != 2 {
 			t.Errorf("endpoints %+v", e)
+		}
+		p.stop()
+	})
+}
+
+// M-61: all brokers are away for a while. Look-ups go on with the core's backoff, of at most a second, so that the member is back soon after they are.
+func TestM61BrokersAway(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t, 2)
+		away := false
+		f.handle(func(_ int32, req *heartbeatReq) (*heartbeatResp, error) {
+			if away {
+				return nil, errClose
+			}
+			return steady(1, 0)(0, req)
+		})
+		f.describe = func(group string) *kmsg.StreamsGroupDescribeResponseGroup { return describeMember(group, "m", 1, 0) }
+		p := f.start(func(c *Config) {
+			c.Client = f.client(kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				f.mu.Lock()
+				gone := away
+				f.mu.Unlock()
+				if gone {
+					return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+				}
+				return f.network.DialContext(ctx, network, address)
+			}))
+		})
+		advance(time.Second)
+		f.mu.Lock()
+		away = true
+		f.mu.Unlock()
+		advance(30 * time.Second)
+		if s := p.m.Status(); s.Waiting != "coordinator" || s.State != member.Stable {
+			t.Errorf("status %+v", s)
+		}
+		f.take()
+		f.mu.Lock()
+		away = false
+		f.mu.Unlock()
+		advance(1500 * time.Millisecond)
+		if beats := f.take(); len(beats) == 0 || text(beats[0].req.ActiveTasks) != "[0_0]" {
+			t.Errorf("heartbeats %+v, status %+v", beats, p.m.Status())
 		}
 		p.stop()
 	})

@@ -45,6 +45,7 @@ type Membership struct {
 	ctx      context.Context
 	requests sync.WaitGroup
 	node     int32 // the coordinator; -1: not known
+	lookups  int   // so far
 	queue    []Command
 	unlost   bool // a Lose has no answer yet
 	left     bool
@@ -307,8 +308,10 @@ func (m *Membership) request(timeout time.Duration, f func(ctx context.Context) 
 
 func (m *Membership) findCoordinator(a member.FindCoordinator) {
 	m.node = -1
+	m.lookups++
+	first := m.lookups
 	m.request(min(m.cfg.RequestTimeout, 10*time.Second), func(ctx context.Context) func() {
-		node, version, f := findCoordinator(ctx, m.cfg.Client, m.cfg.Group)
+		node, version, f := findCoordinator(ctx, m.cfg.Client, m.cfg.Group, first)
 		return func() {
 			if f != nil {
 				m.log.Warn("coordinator not found", "class", f.class.String(), "err", f.err)
