@@ -39,8 +39,8 @@ type Config struct {
 	// MaxTaskIdle is how long a task waits for partitions without data, to keep the order of time. 0 waits only for data known to
 	// be on the broker; negative never waits (KIP-695).
 	MaxTaskIdle time.Duration
-	// CacheBytes is how much uncommitted state the process keeps before it commits early. Default: 10 MiB. Negative: no write cache, every update of
-	// a store is sent downstream.
+	// CacheBytes is how much uncommitted state the process keeps before it commits early. It takes the place of Kafka Streams' record cache and of its
+	// stores' write buffers together, hence the default: 64 MiB. Negative: no write cache, every update of a store is sent downstream.
 	CacheBytes int64
 	// BufferRecords bounds the fetched records that wait, per partition. Default: 1000.
 	BufferRecords int
@@ -147,7 +147,7 @@ func (c Config) withDefaults() Config {
 	}
 	orDefault(&c.CommitInterval, 30*time.Second)
 	orDefault(&c.TransactionTimeout, 10*time.Second)
-	orDefault(&c.CacheBytes, 10<<20)
+	orDefault(&c.CacheBytes, 64<<20)
 	orDefault(&c.BufferRecords, 1000)
 	orDefault(&c.PollInterval, 5*time.Minute)
 	orDefault(&c.Linger, 100*time.Millisecond)

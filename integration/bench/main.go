@@ -55,7 +55,7 @@ func main() {
 	flag.DurationVar(&f.linger, "linger", 0, "producer linger; 0 is the default")
 	flag.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to this file")
 	flag.BoolVar(&f.verbose, "v", false, "log to standard error")
-	flag.IntVar(&f.gogc, "gogc", 400, "garbage collector target in percent")
+	flag.IntVar(&f.gogc, "gogc", 200, "garbage collector target in percent")
 	flag.Parse()
 	debug.SetGCPercent(f.gogc)
 	if err := run(f); err != nil {

@@ -20,7 +20,7 @@ import (
 
 // Options are what the databases of a process share. The zero value is good for a process with some ten tasks.
 type Options struct {
-	// CacheBytes is the size of the cache of blocks, over all databases. The default, at 0, is 64 MiB.
+	// CacheBytes is the size of the cache of blocks, over all databases. The default, at 0, is 96 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size of a memtable. A commit of half of it or more bypasses the memtable. The default, at 0, is 4 MiB.
 	MemTableBytes int
@@ -34,7 +34,7 @@ type Options struct {
 
 // Defaults of [Options].
 const (
-	DefaultCacheBytes    = 64 << 20
+	DefaultCacheBytes    = 96 << 20
 	DefaultMemTableBytes = 4 << 20
 )
 
@@ -121,7 +121,7 @@ func (e *Engine) options(d *db) *pebble.Options {
 		MemTableSize:                uint64(e.opts.MemTableBytes),
 		MemTableStopWritesThreshold: 1000, // db.makeRoom waits instead, and can be told of a failure
 		L0StopWritesThreshold:       1000,
-		L0CompactionThreshold:       12,
+		L0CompactionThreshold:       4,
 		LBaseMaxBytes:               64 << 20,
 		MaxManifestFileSize:         8 << 20,
 		Logger:                      logger{d},

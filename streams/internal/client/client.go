@@ -62,6 +62,8 @@ func (c Config) reading() []kgo.Opt {
 		kgo.KeepControlRecords(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchMaxWait(500 * time.Millisecond),
+		// A fetch is held twice, by the client while we work on the one before; larger ones cost memory and bring nothing.
+		kgo.FetchMaxBytes(16 << 20), kgo.FetchMaxPartitionBytes(256 << 10),
 	}
 	if c.ExactlyOnce {
 		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))

@@ -50,7 +50,7 @@ func (p *Producer) open(ctx context.Context) error {
 	opts := []kgo.Opt{
 		kgo.RecordPartitioner(partitioner{}),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.MaxBufferedRecords(1 << 17),
+		kgo.MaxBufferedRecords(1 << 15),
 		kgo.UnknownTopicRetries(10),
 	}
 	if p.own.Linger > 0 {
