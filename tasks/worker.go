@@ -260,6 +260,9 @@ func (w *Worker) take() {
 			w.log.Warn("partition cannot be read", "task", t.id.String(), "topic", b.Topic, "partition", b.Partition, "err", batch.Err)
 			continue
 		}
+		if len(batch.Records) == 0 && batch.Next > b.position {
+			t.dirty = true // markers of transactions moved the position: a commit has something to say
+		}
 		b.add(batch)
 		if b.records > w.cfg.BufferRecords && !b.full {
 			b.full = true
