@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/millrace/millrace/state"
 )
@@ -239,11 +238,4 @@ func (w *Worker) shutDown(err error) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// stuck warns about a round that took long: a user function that blocks.
-func (w *Worker) stuck(t *Task, took time.Duration) {
-	if w.cfg.StuckAfter > 0 && took > w.cfg.StuckAfter {
-		w.log.Warn("task was busy for long", "task", t.id.String(), "took", took, "topic", t.ctx.Topic, "partition", t.ctx.Partition)
-	}
 }

@@ -36,7 +36,6 @@ type Config struct {
 	BufferRecords  int           // per partition
 	CacheBytes     int64         // of this worker; more uncommitted state than this commits early. Negative: no caching at all
 	CloseTimeout   time.Duration // bounds the last commit and the leave
-	StuckAfter     time.Duration // a warning is logged when one round takes longer
 
 	Logger    *slog.Logger // never nil
 	OnState   func(id topology.TaskID, from, to State, why string)
