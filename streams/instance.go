@@ -34,6 +34,7 @@ type instance struct {
 	failures chan failure
 	stop     context.CancelFunc // asks all workers to end
 	workers  context.Context
+	patient  context.Context // ends some time after workers, for what they wait for
 }
 
 // failure is the end of a worker with an error.
@@ -132,6 +133,9 @@ func (p *instance) supervise(ctx context.Context) error {
 	cfg := &p.app.cfg
 	p.workers, p.stop = context.WithCancel(context.Background())
 	defer p.stop()
+	patient, cancel := tasks.Patient(p.workers, cfg.CloseTimeout)
+	defer cancel()
+	p.patient = patient
 	background, endBackground := context.WithCancel(ctx)
 	defer endBackground()
 	var chores sync.WaitGroup
@@ -281,7 +285,7 @@ func (p *instance) startWorker(ctx context.Context, index int) error {
 		return fmt.Errorf("streams: %w", err)
 	}
 	w.member = member
-	own := client.ProducerConfig{Linger: cfg.Linger, Identity: member.Identity, InstanceID: instance}
+	own := client.ProducerConfig{Linger: cfg.Linger, Identity: member.Identity, InstanceID: instance, Context: p.patient}
 	if cfg.Guarantee == ExactlyOnce {
 		own.TransactionalID = fmt.Sprintf("%s-%s-%d", cfg.ApplicationID, p.id, index)
 		own.TransactionTimeout = cfg.TransactionTimeout

@@ -19,14 +19,10 @@ func (w *Worker) obey(ctx context.Context, c Command) error {
 	switch c.Kind {
 	case Revoke:
 		err := w.revoke(ctx, c.Tasks)
+		done(err) // after an error the group asks again, or declares the tasks lost
 		if err != nil {
-			err = w.recover(ctx, err)
-			if err != nil {
-				done(err)
-				return err
-			}
+			return w.recover(ctx, err)
 		}
-		done(err)
 		return nil
 	case Assign:
 		w.ready, w.changed = c.Ready, true

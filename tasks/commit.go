@@ -166,7 +166,7 @@ func (w *Worker) recover(ctx context.Context, err error) error {
 
 // reset drops what the producer has in hand and gives it a new life.
 func (w *Worker) reset(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.CloseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.CloseTimeout)
 	defer cancel()
 	if err := w.cfg.Producer.Reset(ctx); err != nil {
 		return fmt.Errorf("tasks: the producer cannot be reset: %w", err)
@@ -177,19 +177,16 @@ func (w *Worker) reset(ctx context.Context) error {
 // revive sends a running task back to its last commit: inputs, stores and program start again from there.
 func (w *Worker) revive(t *Task, why string) error {
 	w.suspend(t, why)
-	t.closeProgram(w.log)
-	if t.stores != nil {
-		if err := t.stores.Discard(); err != nil {
-			return &Error{t.id, "discard", err}
-		}
+	if err := t.closeProgram(w.log); err != nil {
+		w.log.Warn("processor did not close", "task", t.id.String(), "err", err)
 	}
 	return w.startRestore(t, why)
 }
 
 // shutDown ends the worker: clean if err is nil, at once otherwise. The group is left in any case, so that others take over without waiting for the
 // session to end.
-func (w *Worker) shutDown(err error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.CloseTimeout)
+func (w *Worker) shutDown(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.CloseTimeout)
 	defer cancel()
 	errs := []error{err}
 	if err == nil && !w.migrated {

@@ -83,6 +83,11 @@ func (t *Task) inputs(cfg Config) []string {
 // startRestore sends a task on its way. It is called for a task that is Created or Suspended.
 func (w *Worker) startRestore(t *Task, why string) error {
 	if t.state == Suspended { // it comes back: whatever it knew is gone
+		if t.stores != nil {
+			if err := t.stores.Discard(); err != nil {
+				return &Error{t.id, "discard", err}
+			}
+		}
 		if err := t.reset(w.cfg); err != nil {
 			return err
 		}

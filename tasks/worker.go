@@ -114,16 +114,32 @@ const roundRecords = 1000
 func (w *Worker) Run(ctx context.Context) (err error) {
 	w.now = w.cfg.Clock.Now()
 	w.lastCommit = w.now
-	err = w.loop(ctx)
-	return w.shutDown(err)
+	patient, cancel := Patient(ctx, w.cfg.CloseTimeout)
+	defer cancel()
+	err = w.loop(ctx, patient)
+	return w.shutDown(patient, err)
 }
 
-func (w *Worker) loop(ctx context.Context) error {
+// Patient returns a context that outlives ctx by d: what is under way when somebody asks to stop may still be finished, but not for ever.
+func Patient(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	patient, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(d):
+			cancel()
+		case <-patient.Done():
+		}
+	})
+	return patient, func() { stop(); cancel() }
+}
+
+// loop works until ctx ends. What must not be cut short, such as a commit, has until patient ends.
+func (w *Worker) loop(ctx, patient context.Context) error {
 	for {
 		w.now = w.cfg.Clock.Now()
 		w.cfg.Group.Poll()
 		busy := false
-		if err := w.listen(ctx); err != nil {
+		if err := w.listen(patient); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -151,12 +167,12 @@ func (w *Worker) loop(ctx context.Context) error {
 			w.feed(t)
 		}
 		if err := w.cfg.Producer.Err(); err != nil && !w.migrated {
-			if err = w.recover(ctx, err); err != nil {
+			if err = w.recover(patient, err); err != nil {
 				return err
 			}
 		}
 		if w.commitDue() {
-			if err := w.commitAll(ctx); err != nil {
+			if err := w.commitAll(patient); err != nil {
 				return err
 			}
 		}

@@ -23,6 +23,8 @@ type ProducerConfig struct {
 	Identity func() (memberID string, epoch int32)
 	// InstanceID is that of a static member; empty for others.
 	InstanceID string
+	// Context ends the wait for room when the brokers take no more records.
+	Context context.Context
 }
 
 // Producer is a worker's producer. It implements [tasks.Producer].
@@ -160,7 +162,7 @@ func (o *output) Send(partition int32, key, value []byte, timestamp int64, heade
 			r.Headers[i] = kgo.RecordHeader{Key: h.Key, Value: h.Value}
 		}
 	}
-	p.cl.Produce(context.Background(), r, o.promise)
+	p.cl.Produce(p.own.Context, r, o.promise)
 }
 
 // SendError is a record that the broker did not take.
