@@ -349,6 +349,22 @@ func (s *keyValue[K, V]) decodeValue(b []byte) V {
 	return v
 }
 
+// encodeValue returns the bytes of a value, valid until the next call; nil is a null.
+func (s *keyValue[K, V]) encodeValue(value V, null bool) []byte {
+	if null {
+		return nil
+	}
+	b, err := s.value.Append(s.valueBuf[:0], s.place, value)
+	if err != nil {
+		s.t.storeFailed(s.spec.Name, "encode value", err)
+	}
+	if b == nil { // an empty value, which is not a null
+		b = []byte{}
+	}
+	s.valueBuf = b
+	return b
+}
+
 // get reads a row by its encoded key. ts is -1 if there is none.
 func (s *keyValue[K, V]) get(key []byte) (value V, ts int64, ok bool) {
 	b, ts, ok, err := s.store.Get(key)
@@ -368,18 +384,7 @@ func (s *keyValue[K, V]) put(key K, value V, null bool, ts int64, headers Header
 }
 
 func (s *keyValue[K, V]) putEncoded(key []byte, value V, null bool, ts int64, headers Headers) {
-	var b []byte
-	if !null {
-		var err error
-		if b, err = s.value.Append(s.valueBuf[:0], s.place, value); err != nil {
-			s.t.storeFailed(s.spec.Name, "encode value", err)
-		}
-		s.valueBuf = b
-		if b == nil {
-			b = []byte{}
-		}
-	}
-	if err := s.store.Put(key, b, ts, headers); err != nil {
+	if err := s.store.Put(key, s.encodeValue(value, null), ts, headers); err != nil {
 		s.t.storeFailed(s.spec.Name, "put", err)
 	}
 }
@@ -423,18 +428,7 @@ func (s *windowStore[K, V]) get(key []byte, start int64) (value V, ts int64, ok 
 }
 
 func (s *windowStore[K, V]) put(key []byte, start int64, value V, null bool, ts int64, headers Headers) {
-	var b []byte
-	if !null {
-		var err error
-		if b, err = s.value.Append(s.valueBuf[:0], s.place, value); err != nil {
-			s.t.storeFailed(s.spec.Name, "encode value", err)
-		}
-		s.valueBuf = b
-		if b == nil {
-			b = []byte{}
-		}
-	}
-	if err := s.store.Put(key, b, start, ts, headers); err != nil {
+	if err := s.store.Put(key, s.encodeValue(value, null), start, ts, headers); err != nil {
 		s.t.storeFailed(s.spec.Name, "put", err)
 	}
 }
