@@ -18,12 +18,13 @@ type reader struct {
 	batches chan tasks.Batch
 }
 
-// batchesAhead is how many fetched batches may wait for a slow reader.
-const batchesAhead = 4
+// batchesAhead is how many fetched batches may wait for a slow reader: enough that fetching and applying overlap. Decoded records of a changelog take ten
+// times the memory they take on the wire.
+const batchesAhead = 1
 
 // NewChangelogs opens the client.
 func NewChangelogs(cfg Config) (*Changelogs, error) {
-	cl, err := cfg.open("restore-consumer", append(cfg.reading(), kgo.FetchMaxPartitionBytes(4<<20))...)
+	cl, err := cfg.open("restore-consumer", append(cfg.reading(), kgo.FetchMaxPartitionBytes(512<<10))...)
 	if err != nil {
 		return nil, err
 	}
