@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"runtime/pprof"
 	"strings"
 	"sync/atomic"
@@ -34,7 +33,6 @@ type flags struct {
 	commit, linger                                                                  time.Duration
 	profile                                                                         string
 	verbose                                                                         bool
-	gogc                                                                            int
 }
 
 func main() {
@@ -55,9 +53,7 @@ func main() {
 	flag.DurationVar(&f.linger, "linger", 0, "producer linger; 0 is the default")
 	flag.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to this file")
 	flag.BoolVar(&f.verbose, "v", false, "log to standard error")
-	flag.IntVar(&f.gogc, "gogc", 200, "garbage collector target in percent")
 	flag.Parse()
-	debug.SetGCPercent(f.gogc)
 	if err := run(f); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)

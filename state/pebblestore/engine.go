@@ -20,7 +20,7 @@ import (
 
 // Options are what the databases of a process share. The zero value is good for a process with some ten tasks.
 type Options struct {
-	// CacheBytes is the size of the cache of blocks, over all databases. The default, at 0, is 96 MiB.
+	// CacheBytes is the size of the cache of blocks, over all databases. The default, at 0, is 192 MiB, of which only what is read is used.
 	CacheBytes int64
 	// MemTableBytes is the size of a memtable. A commit of half of it or more bypasses the memtable. The default, at 0, is 4 MiB.
 	MemTableBytes int
@@ -34,7 +34,7 @@ type Options struct {
 
 // Defaults of [Options].
 const (
-	DefaultCacheBytes    = 96 << 20
+	DefaultCacheBytes    = 192 << 20
 	DefaultMemTableBytes = 4 << 20
 )
 
@@ -142,7 +142,7 @@ func (e *Engine) options(d *db) *pebble.Options {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		opts.Levels[i].Compression = compression
 		opts.Levels[i].BlockSize = 4 << 10
-		opts.Levels[i].IndexBlockSize = 32 << 10
+		opts.Levels[i].IndexBlockSize = 256 << 10
 	}
 	opts.TargetFileSizes[0] = 8 << 20
 	opts.Experimental.FileCacheShards = 1
