@@ -288,7 +288,7 @@ func (m *Membership) lose(a member.Lose) {
 			m.post(func() {
 				m.losing.Store(false)
 				m.unlost = false
-				m.step(member.LostDone{ID: a.ID})
+				m.step(member.LostDone(a))
 			})
 		})
 	}}})

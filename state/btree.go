@@ -163,7 +163,7 @@ func (t *tree[V]) delete(key []byte) bool {
 	t.n--
 	t.root = t.own(t.root)
 	t.remove(t.root, key)
-	for t.root.kids != nil && len(t.root.kids) == 1 {
+	for len(t.root.kids) == 1 {
 		t.root = t.root.kids[0]
 	}
 	if t.root.kids != nil && len(t.root.kids) == 0 {

@@ -16,7 +16,6 @@ import (
 type Snapshot struct {
 	stores    *Stores
 	committed committed
-	views     map[string]*view
 
 	mu struct {
 		sync.Mutex // held during every use of the database

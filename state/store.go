@@ -79,7 +79,6 @@ type rowStore struct {
 	meta    storeMeta // as committed
 	restore *restoreBuffer
 
-	keyBuf []byte
 	rawBuf []byte
 	update Update
 	open   []*walk

@@ -82,12 +82,6 @@ func (w *writeSet) at(row uint32) *entry {
 	return &w.chunks[row>>chunkShift][row&(chunkLen-1)]
 }
 
-// find returns the row of key, or nil.
-func (w *writeSet) find(key []byte) *entry {
-	e, _ := w.lookup(key)
-	return e
-}
-
 // lookup returns the row of key, or nil, and the key's hash for [writeSet.insert].
 func (w *writeSet) lookup(key []byte) (*entry, uint32) {
 	hash := uint32(maphash.Bytes(w.seed, key))

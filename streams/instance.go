@@ -152,11 +152,10 @@ func (p *instance) supervise(ctx context.Context) error {
 	for i := range cfg.Workers {
 		if err := p.startWorker(ctx, i+1); err != nil {
 			p.stop()
-			p.wait()
-			if ctx.Err() != nil {
-				return nil
+			if e := p.wait(); ctx.Err() == nil {
+				return errors.Join(err, e)
 			}
-			return err
+			return nil
 		}
 	}
 	for {

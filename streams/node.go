@@ -28,10 +28,10 @@ func recOf[K, V any](r Record[K, V]) rec[K, V] {
 	return rec[K, V]{r.Key, r.Value, r.Timestamp.UnixMilli(), r.Headers, r.NullKey, r.NullValue}
 }
 
-// change is what flows between table nodes: the new value of a row and, where somebody below needs it, the old one.
+// change is what flows between table nodes: the new value of a row. The old one, which grouped tables and table joins will need, is known to the stores.
 type change[V any] struct {
-	old, new         V
-	oldNull, newNull bool
+	new     V
+	newNull bool
 }
 
 // sink takes records of one type: the edge of the graph.

@@ -28,7 +28,7 @@ func (s *tableSource[K, V]) process(r rec[K, V]) {
 		s.t.ctx.Drop("null key in a table")
 		return
 	}
-	s.out.set(rec[K, change[V]]{key: r.key, value: change[V]{new: r.value, newNull: r.nullValue, oldNull: true}, ts: r.ts, headers: r.headers})
+	s.out.set(rec[K, change[V]]{key: r.key, value: change[V]{new: r.value, newNull: r.nullValue}, ts: r.ts, headers: r.headers})
 }
 
 // materialized hands changes of a table on: at once, or through a store of its own, which with caching does it when it is flushed.
@@ -74,7 +74,7 @@ func (m *materialized[K, V]) set(r rec[K, change[V]]) {
 // flushed takes a row that the cache lets go.
 func (m *materialized[K, V]) flushed(u *state.Update) error {
 	m.enter()
-	r := rec[K, change[V]]{ts: u.Timestamp, headers: u.Headers, value: change[V]{oldNull: true}}
+	r := rec[K, change[V]]{ts: u.Timestamp, headers: u.Headers}
 	r.key = m.kv.decodeKey(u.Key)
 	if u.New == nil {
 		r.value.newNull = true
@@ -109,7 +109,7 @@ func (n *aggregator[K, V, A]) process(r rec[K, V]) {
 	kv := n.out.kv
 	key := kv.encodeKey(r.key)
 	old, oldTime, ok := kv.get(key)
-	c := change[A]{oldNull: true}
+	var c change[A]
 	switch {
 	case ok:
 		c.new = n.agg.add(old, r.key, r.value)
@@ -175,7 +175,7 @@ func (n *windowAggregate[K, V, A]) process(r rec[K, V]) {
 
 func (n *windowAggregate[K, V, A]) update(key []byte, start, end int64, r rec[K, V]) {
 	old, oldTime, ok := n.store.get(key, start)
-	c := change[A]{oldNull: true}
+	var c change[A]
 	switch {
 	case ok:
 		c.new = n.agg.add(old, r.key, r.value)
@@ -194,7 +194,7 @@ func (n *windowAggregate[K, V, A]) update(key []byte, start, end int64, r rec[K,
 
 func (n *windowAggregate[K, V, A]) flushed(u *state.Update) error {
 	n.enter()
-	r := rec[window.Windowed[K], change[A]]{ts: u.Timestamp, headers: u.Headers, value: change[A]{oldNull: true}}
+	r := rec[window.Windowed[K], change[A]]{ts: u.Timestamp, headers: u.Headers}
 	r.key = windowOf(n.store.decodeKey(u.Key), u.Start, u.Start+n.w.Size)
 	if u.New == nil {
 		r.value.newNull = true
@@ -242,7 +242,7 @@ func (n *tableMap[K, V, U]) attach(child sink[K, change[U]]) { n.out.attach(chil
 func (n *tableMap[K, V, U]) open() error                     { return n.out.open() }
 
 func (n *tableMap[K, V, U]) process(r rec[K, change[V]]) {
-	out := rec[K, change[U]]{key: r.key, ts: r.ts, headers: r.headers, value: change[U]{oldNull: true, newNull: r.value.newNull}}
+	out := rec[K, change[U]]{key: r.key, ts: r.ts, headers: r.headers, value: change[U]{newNull: r.value.newNull}}
 	if !r.value.newNull {
 		n.enter()
 		out.value.new = n.f(r.key, r.value.new)

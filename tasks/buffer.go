@@ -13,7 +13,6 @@ type buffer struct {
 
 	position int64 // after the last record that was buffered
 	end      int64 // the partition's end as last heard; -1 unknown
-	done     int64 // offset to commit when everything before the head is processed: the head's, or position; -1 before the first
 	time     int64 // highest time seen; -1 before the first
 	full     bool  // the consumer was told
 	hungry   bool  // the consumer was told

@@ -25,7 +25,6 @@ type Context struct {
 	stream, wall  schedule
 	commit        bool // somebody asked for one
 	dropped       map[string]int64
-	punctuatingAt int64
 }
 
 // StreamTime is the highest time of all records the task has taken, in ms; -1 before the first.

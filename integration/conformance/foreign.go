@@ -9,7 +9,6 @@ import (
 type consumerMember struct {
 	s           *scene
 	group, id   string
-	epoch       int32
 	topic       string
 	coordinator int
 }

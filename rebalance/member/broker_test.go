@@ -288,7 +288,7 @@ func (w *worker) work(faulty bool) Event {
 		return Assigned{ID: a.ID}
 	case Lose:
 		clear(w.active)
-		return LostDone{a.ID}
+		return LostDone(a)
 	}
 	panic("no such command")
 }

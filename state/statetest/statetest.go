@@ -3,6 +3,7 @@ package statetest
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -98,7 +99,7 @@ func open(t testing.TB, f Factory, specs ...topology.Store) *state.Stores {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil && err != state.ErrClosed {
+		if err := s.Close(); err != nil && !errors.Is(err, state.ErrClosed) {
 			t.Error(err)
 		}
 	})
