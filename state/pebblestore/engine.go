@@ -121,7 +121,7 @@ func (e *Engine) options(d *db) *pebble.Options {
 		MemTableSize:                uint64(e.opts.MemTableBytes),
 		MemTableStopWritesThreshold: 1000, // db.makeRoom waits instead, and can be told of a failure
 		L0StopWritesThreshold:       1000,
-		L0CompactionThreshold:       4,
+		L0CompactionThreshold:       12,
 		LBaseMaxBytes:               64 << 20,
 		MaxManifestFileSize:         8 << 20,
 		Logger:                      logger{d},
