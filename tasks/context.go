@@ -22,9 +22,9 @@ type Context struct {
 	now        int64 // ms, the wall clock as of this round
 	clock      Clock
 
-	stream, wall  schedule
-	commit        bool // somebody asked for one
-	dropped       map[string]int64
+	stream, wall schedule
+	commit       bool // somebody asked for one
+	dropped      map[string]int64
 }
 
 // StreamTime is the highest time of all records the task has taken, in ms; -1 before the first.
