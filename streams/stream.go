@@ -290,6 +290,7 @@ func (b *Branches[K, V]) Default(opts ...StepOption) *Stream[K, V] {
 func (b *Branches[K, V]) add(o options, is func(key K, value V) bool) *Stream[K, V] {
 	c := &call{b: b.b, name: b.name + o.name, at: caller(), opts: o}
 	c.need(is)
+	b.b.newName("") // a branch takes one from the counter, though it is named after the split (F-015)
 	if b.defaulted {
 		c.mistake(ErrUnfinishedSplit)
 	}
@@ -472,7 +473,7 @@ func lookup[K, V, W, R any](s *Stream[K, V], t *Table[K, W], given any, left boo
 
 // Process runs a [Processor] of yours: one per task, made by newProcessor. It may change the key.
 func (s *Stream[K, V]) Process[KOut, VOut any, P Processor[K, V, KOut, VOut]](newProcessor func() P, opts ...ProcessOption) *Stream[KOut, VOut] {
-	c := s.b.operator("KSTREAM-PROCESSOR-", gather(opts, ProcessOption.process))
+	c := s.b.processor("KSTREAM-PROCESSOR-", gather(opts, ProcessOption.process))
 	c.need(newProcessor)
 	a := addProcessor(c, s.above, func(t *task, n *nodeInfo) sink[K, V] { return newProcess(base{t, n}, newProcessor) })
 	return rekeyed[KOut, VOut](c, a)
@@ -480,7 +481,7 @@ func (s *Stream[K, V]) Process[KOut, VOut any, P Processor[K, V, KOut, VOut]](ne
 
 // ProcessFunc is Process for a function that needs no life cycle: it may fail, forward any number of records and use stores.
 func (s *Stream[K, V]) ProcessFunc[KOut, VOut any](f func(ctx *Context[KOut, VOut], r Record[K, V]) error, opts ...ProcessOption) *Stream[KOut, VOut] {
-	c := s.b.operator("KSTREAM-PROCESSOR-", gather(opts, ProcessOption.process))
+	c := s.b.processor("KSTREAM-PROCESSOR-", gather(opts, ProcessOption.process))
 	c.need(f)
 	a := addProcessor(c, s.above, func(t *task, n *nodeInfo) sink[K, V] {
 		return newProcess(base{t, n}, func() processorFunc[K, V, KOut, VOut] { return f })
@@ -490,7 +491,7 @@ func (s *Stream[K, V]) ProcessFunc[KOut, VOut any](f func(ctx *Context[KOut, VOu
 
 // ProcessValues runs a [FixedKeyProcessor] of yours. It cannot change the key, so nothing below needs a repartition.
 func (s *Stream[K, V]) ProcessValues[VOut any, P FixedKeyProcessor[K, V, VOut]](newProcessor func() P, opts ...ProcessOption) *Stream[K, VOut] {
-	c := s.b.operator("KSTREAM-PROCESSVALUES-", gather(opts, ProcessOption.process))
+	c := s.b.processor("KSTREAM-PROCESSVALUES-", gather(opts, ProcessOption.process))
 	c.need(newProcessor)
 	a := addProcessor(c, s.above, func(t *task, n *nodeInfo) sink[K, V] { return newProcessValues(base{t, n}, newProcessor) })
 	return &Stream[K, VOut]{a, serdes[K, VOut]{s.serdes.key, givenSerde[VOut](c, false)}}
@@ -498,12 +499,22 @@ func (s *Stream[K, V]) ProcessValues[VOut any, P FixedKeyProcessor[K, V, VOut]](
 
 // ProcessValuesFunc is ProcessValues for a function that needs no life cycle.
 func (s *Stream[K, V]) ProcessValuesFunc[VOut any](f func(ctx *FixedKeyContext[K, VOut], r FixedKeyRecord[K, V]) error, opts ...ProcessOption) *Stream[K, VOut] {
-	c := s.b.operator("KSTREAM-PROCESSVALUES-", gather(opts, ProcessOption.process))
+	c := s.b.processor("KSTREAM-PROCESSVALUES-", gather(opts, ProcessOption.process))
 	c.need(f)
 	a := addProcessor(c, s.above, func(t *task, n *nodeInfo) sink[K, V] {
 		return newProcessValues(base{t, n}, func() fixedKeyFunc[K, V, VOut] { return f })
 	})
 	return &Stream[K, VOut]{a, serdes[K, VOut]{s.serdes.key, givenSerde[VOut](c, false)}}
+}
+
+// processor begins the call of an operator of the user's. Unlike others it takes nothing from the counter if it has a name.
+func (b *Builder) processor(prefix string, o options) *call {
+	before := b.counter
+	c := b.operator(prefix, o)
+	if o.name != "" {
+		b.counter = before
+	}
+	return c
 }
 
 // addProcessor adds a node with stores of the user's.

@@ -271,7 +271,7 @@ func (s *WindowedStream[K, V]) To(topic Topic[window.Windowed[K], V], opts ...Si
 
 // Process is [Stream.Process].
 func (s *WindowedStream[K, V]) Process[KOut, VOut any, P Processor[window.Windowed[K], V, KOut, VOut]](newProcessor func() P, opts ...ProcessOption) *Stream[KOut, VOut] {
-	c := s.b.operator("KSTREAM-PROCESSOR-", gather(opts, ProcessOption.process))
+	c := s.b.processor("KSTREAM-PROCESSOR-", gather(opts, ProcessOption.process))
 	c.need(newProcessor)
 	a := addProcessor(c, s.above, func(t *task, n *nodeInfo) sink[window.Windowed[K], V] { return newProcess(base{t, n}, newProcessor) })
 	return rekeyed[KOut, VOut](c, a)
@@ -279,7 +279,7 @@ func (s *WindowedStream[K, V]) Process[KOut, VOut any, P Processor[window.Window
 
 // ProcessFunc is [Stream.ProcessFunc].
 func (s *WindowedStream[K, V]) ProcessFunc[KOut, VOut any](f func(ctx *Context[KOut, VOut], r Record[window.Windowed[K], V]) error, opts ...ProcessOption) *Stream[KOut, VOut] {
-	c := s.b.operator("KSTREAM-PROCESSOR-", gather(opts, ProcessOption.process))
+	c := s.b.processor("KSTREAM-PROCESSOR-", gather(opts, ProcessOption.process))
 	c.need(f)
 	a := addProcessor(c, s.above, func(t *task, n *nodeInfo) sink[window.Windowed[K], V] {
 		return newProcess(base{t, n}, func() processorFunc[window.Windowed[K], V, KOut, VOut] { return f })

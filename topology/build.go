@@ -93,8 +93,8 @@ func (g *Graph) checkStores() {
 	}
 }
 
-// group puts nodes that are connected by edges or stores together. Groups are numbered as Kafka Streams numbers them: by their first source in the
-// order of names, and then by the order of nodes (F-202, F-204).
+// group puts nodes that are connected by edges or stores together. Groups are numbered as Kafka Streams numbers them, by their first node in the order
+// of addition, so that what is upstream comes first (F-202, F-204). What no source leads to is in no group.
 func (g *Graph) group() [][]*Node {
 	root := map[*Node]*Node{}
 	var find func(n *Node) *Node
@@ -117,20 +117,26 @@ func (g *Graph) group() [][]*Node {
 			unite(g.byName[u], g.byName[users[0]])
 		}
 	}
-	sources := slices.DeleteFunc(slices.Clone(g.nodes), func(n *Node) bool { return n.Kind != Source })
-	slices.SortFunc(sources, func(a, b *Node) int { return compareNames(a.Name, b.Name) })
-	var groups [][]*Node
-	number := map[*Node]int{}
-	for _, s := range sources {
-		if _, ok := number[find(s)]; !ok {
-			number[find(s)] = len(groups)
-			groups = append(groups, nil)
+	fed := map[*Node]bool{}
+	for _, n := range g.nodes {
+		if n.Kind == Source {
+			fed[find(n)] = true
 		}
 	}
+	var groups [][]*Node
+	number := map[*Node]int{}
 	for _, n := range g.nodes {
-		if id, ok := number[find(n)]; ok {
-			groups[id] = append(groups[id], n)
+		root := find(n)
+		if !fed[root] {
+			continue
 		}
+		id, ok := number[root]
+		if !ok {
+			id = len(groups)
+			number[root] = id
+			groups = append(groups, nil)
+		}
+		groups[id] = append(groups[id], n)
 	}
 	return groups
 }

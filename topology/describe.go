@@ -25,33 +25,26 @@ func (t *Topology) Describe() string {
 // while they are filled, so the order of successors depends on the order in which nodes are connected; it is replayed here.
 type description struct {
 	size         map[*Node]int
-	predecessors map[*Node][]*Node
-	successors   map[*Node][]*Node
+	predecessors map[*Node]*treeSet
+	successors   map[*Node]*treeSet
 }
 
 func newDescription(s *Subtopology) *description {
-	d := &description{size: map[*Node]int{}, predecessors: map[*Node][]*Node{}, successors: map[*Node][]*Node{}}
+	d := &description{size: map[*Node]int{}, predecessors: map[*Node]*treeSet{}, successors: map[*Node]*treeSet{}}
 	byName := map[string]*Node{}
-	var names []string
-	// The group was filled sources first, in the order of names, then in the order of addition.
-	for _, n := range s.Nodes {
+	names := make([]string, len(s.Nodes))
+	for i, n := range s.Nodes {
 		byName[n.Name] = n
+		names[i] = n.Name
 		d.size[n] = 1
-		if n.Kind == Source {
-			names = append(names, n.Name)
-		}
+		d.predecessors[n] = &treeSet{compare: d.compare}
+		d.successors[n] = &treeSet{compare: d.compare}
 	}
-	slices.Sort(names)
-	for _, n := range s.Nodes {
-		if n.Kind != Source {
-			names = append(names, n.Name)
-		}
-	}
-	for _, name := range hashOrder(hashOrder(names)) {
+	for _, name := range hashOrder(hashOrder(names)) { // the group is a hash set, which fills a hash map
 		n := byName[name]
 		for _, p := range n.Parents {
-			d.predecessors[n] = d.insert(d.predecessors[n], p)
-			d.successors[p] = d.insert(d.successors[p], n)
+			d.predecessors[n].add(p)
+			d.successors[p].add(n)
 			d.grow(p, d.size[n])
 		}
 	}
@@ -60,7 +53,7 @@ func newDescription(s *Subtopology) *description {
 
 func (d *description) grow(n *Node, by int) {
 	d.size[n] += by
-	for _, p := range d.predecessors[n] {
+	for _, p := range d.predecessors[n].list() {
 		d.grow(p, by)
 	}
 }
@@ -71,15 +64,6 @@ func (d *description) compare(a, b *Node) int {
 		return d.size[b] - d.size[a]
 	}
 	return compareNames(a.Name, b.Name)
-}
-
-// insert adds n to a list that was in order when its elements came.
-func (d *description) insert(list []*Node, n *Node) []*Node {
-	if slices.Contains(list, n) {
-		return list
-	}
-	i, _ := slices.BinarySearchFunc(list, n, d.compare)
-	return slices.Insert(list, i, n)
 }
 
 func (d *description) ordered() []*Node {
@@ -95,18 +79,18 @@ func (d *description) write(b *strings.Builder, n *Node) {
 	switch n.Kind {
 	case Source:
 		b.WriteString("    Source: " + n.Name + " (topics: [" + strings.Join(hashOrder(n.Topics), ", ") + "])\n")
-		b.WriteString("      --> " + nameList(d.successors[n]) + "\n")
+		b.WriteString("      --> " + nameList(d.successors[n].list()) + "\n")
 	case Processor:
 		b.WriteString("    Processor: " + n.Name + " (stores: [" + strings.Join(hashOrder(n.Stores), ", ") + "])\n")
-		b.WriteString("      --> " + nameList(d.successors[n]) + "\n")
-		b.WriteString("      <-- " + nameList(d.predecessors[n]) + "\n")
+		b.WriteString("      --> " + nameList(d.successors[n].list()) + "\n")
+		b.WriteString("      <-- " + nameList(d.predecessors[n].list()) + "\n")
 	case Sink:
 		if n.Dynamic != "" {
 			b.WriteString("    Sink: " + n.Name + " (extractor class: " + n.Dynamic + ")\n")
 		} else {
 			b.WriteString("    Sink: " + n.Name + " (topic: " + n.Topic + ")\n")
 		}
-		b.WriteString("      <-- " + nameList(d.predecessors[n]) + "\n")
+		b.WriteString("      <-- " + nameList(d.predecessors[n].list()) + "\n")
 	}
 }
 
