@@ -1,0 +1,376 @@
+package golden_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/streams"
+	"github.com/millrace/millrace/streams/serde"
+	"github.com/millrace/millrace/streams/window"
+)
+
+func text(name string) streams.Topic[string, string] {
+	return streams.NewTopic(name, serde.String, serde.String)
+}
+
+func counts(name string) streams.Topic[string, int64] {
+	return streams.NewTopic(name, serde.String, serde.Int64)
+}
+
+func in(b *streams.Builder) *streams.Stream[string, string] { return b.Stream(text("in")) }
+
+// The functions of the programs. None of them is ever called.
+func all[V any](string, V) bool                          { return true }
+func value(_, v string) string                           { return v }
+func same(v string) string                               { return v }
+func swap(k, v string) (string, string)                  { return v, k }
+func look(string, string)                                {}
+func concat(a, v string) string                          { return a + v }
+func enrich(v, w string) string                          { return v + w }
+func enrichLeft(v, w string, _ bool) string              { return v + w }
+func empty() string                                      { return "" }
+func add(a, _, v string) string                          { return a + v }
+func inner[V any](k window.Windowed[string], _ V) string { return k.Key }
+
+func forward(ctx *streams.Context[string, string], r streams.Record[string, string]) error {
+	ctx.Forward(r)
+	return nil
+}
+
+func forwardValue(ctx *streams.FixedKeyContext[string, string], r streams.FixedKeyRecord[string, string]) error {
+	ctx.Forward(r)
+	return nil
+}
+
+// topologies are the programs of java/src/main/java/golden/Topologies.java, line by line.
+var topologies = map[string]func(b *streams.Builder){
+	"word_count": func(b *streams.Builder) {
+		in(b).FlatMapValues(strings.Fields).GroupBy(value).Count("counts").ToStream().To(counts("out"))
+	},
+	"count_unnamed": func(b *streams.Builder) {
+		in(b).GroupBy(value).Count(streams.Unnamed).ToStream().To(counts("out"))
+	},
+	"count_named_grouping": func(b *streams.Builder) {
+		in(b).GroupBy(value, streams.Named("by-value")).Count("counts").ToStream().To(counts("out"))
+	},
+	"count_named_grouping_unnamed_store": func(b *streams.Builder) {
+		in(b).GroupBy(value, streams.Named("by-value")).Count(streams.Unnamed).ToStream().To(counts("out"))
+	},
+	"count_named_operator": func(b *streams.Builder) {
+		in(b).GroupBy(value).Count("counts", streams.Named("counting")).ToStream().To(counts("out"))
+	},
+	"count_named_operator_unnamed_store": func(b *streams.Builder) {
+		in(b).GroupBy(value).Count(streams.Unnamed, streams.Named("counting")).ToStream().To(counts("out"))
+	},
+	"count_by_key": func(b *streams.Builder) {
+		in(b).GroupByKey().Count("counts").ToStream().To(counts("out"))
+	},
+	"map_count": func(b *streams.Builder) {
+		in(b).Map(swap).GroupByKey().Count("counts").ToStream().To(counts("out"))
+	},
+	"map_named_grouping": func(b *streams.Builder) {
+		in(b).Map(swap).GroupByKey(streams.Named("swapped")).Count("counts").ToStream().To(counts("out"))
+	},
+	"select_key_filter_count": func(b *streams.Builder) {
+		in(b).SelectKey(value).Filter(all).MapValues(same).GroupByKey().Count(streams.Unnamed).ToStream().To(counts("out"))
+	},
+	"two_aggregations_named_grouping": func(b *streams.Builder) {
+		g := in(b).GroupBy(value, streams.Named("shared"))
+		g.Count("counts").ToStream().To(counts("out"))
+		g.Reduce("last", concat).ToStream().To(text("last-out"))
+	},
+	"two_aggregations_unnamed_grouping": func(b *streams.Builder) {
+		g := in(b).GroupBy(value)
+		g.Count(streams.Unnamed).ToStream().To(counts("out"))
+		g.Reduce(streams.Unnamed, concat).ToStream().To(text("last-out"))
+	},
+	"reduce": func(b *streams.Builder) {
+		in(b).GroupByKey().Reduce("joined", concat).ToStream().To(text("out"))
+	},
+	"reduce_unnamed": func(b *streams.Builder) {
+		in(b).GroupBy(value).Reduce(streams.Unnamed, concat).ToStream().To(text("out"))
+	},
+	"aggregate": func(b *streams.Builder) {
+		in(b).GroupByKey().Aggregate("joined", empty, add).ToStream().To(text("out"))
+	},
+	"aggregate_unnamed": func(b *streams.Builder) {
+		in(b).GroupBy(value).Aggregate(streams.Unnamed, empty, add).ToStream().To(text("out"))
+	},
+	"tumbling_count": func(b *streams.Builder) {
+		in(b).GroupByKey().WindowedBy(window.Tumbling(time.Minute).Grace(5 * time.Second)).
+			Count("per-minute").
+			ToStream().SelectKey(inner).To(counts("out"))
+	},
+	"hopping_count_unnamed": func(b *streams.Builder) {
+		in(b).GroupBy(value).WindowedBy(window.Hopping(time.Minute, 20*time.Second)).
+			Count(streams.Unnamed).
+			ToStream().
+			Filter(func(window.Windowed[string], int64) bool { return true }).
+			Map(func(k window.Windowed[string], v int64) (string, int64) { return k.Key, v }).
+			To(counts("out"))
+	},
+	"windowed_reduce": func(b *streams.Builder) {
+		in(b).GroupBy(value, streams.Named("g")).WindowedBy(window.Tumbling(time.Minute)).
+			Reduce("latest", concat).ToStream().SelectKey(inner).To(text("out"))
+	},
+	"windowed_aggregate": func(b *streams.Builder) {
+		in(b).GroupByKey().WindowedBy(window.Tumbling(time.Minute)).
+			Aggregate("folded", empty, add, streams.Named("folding")).
+			Filter(func(window.Windowed[string], string) bool { return true }).
+			MapValues(same).
+			ToStream().SelectKey(inner).To(text("out"))
+	},
+	"windowed_recount": func(b *streams.Builder) {
+		in(b).GroupByKey().WindowedBy(window.Tumbling(time.Minute)).
+			Count("first").
+			ToStream().GroupBy(inner).Count("second").ToStream().To(counts("out"))
+	},
+	"table_to_stream": func(b *streams.Builder) {
+		b.Table(text("t")).ToStream().To(text("out"))
+	},
+	"table_materialized": func(b *streams.Builder) {
+		b.Table(text("t"), streams.Materialized("rows")).ToStream().To(text("out"))
+	},
+	"table_named": func(b *streams.Builder) {
+		b.Table(text("t"), streams.Named("reader"), streams.Materialized("rows")).
+			ToStream(streams.Named("changes")).To(text("out"), streams.Named("writer"))
+	},
+	"table_filter_map": func(b *streams.Builder) {
+		b.Table(text("t")).Filter(all).MapValues(same).FilterNot(all).ToStream().To(text("out"))
+	},
+	"table_filter_materialized": func(b *streams.Builder) {
+		b.Table(text("t")).Filter(all, streams.Materialized("kept")).MapValues(same).ToStream().To(text("out"))
+	},
+	"table_map_materialized": func(b *streams.Builder) {
+		b.Table(text("t")).MapValues(same, streams.Named("mapping"), streams.Materialized("mapped")).Filter(all).ToStream().To(text("out"))
+	},
+	"join_table": func(b *streams.Builder) {
+		t := b.Table(text("t"))
+		in(b).JoinTable(t, enrich).To(text("out"))
+	},
+	"left_join_table": func(b *streams.Builder) {
+		s := in(b)
+		t := b.Table(text("t"), streams.Materialized("rows"))
+		s.LeftJoinTable(t, enrichLeft).To(text("out"))
+	},
+	"map_join_table": func(b *streams.Builder) {
+		s := in(b).Map(swap)
+		t := b.Table(text("t"))
+		s.JoinTable(t, enrich).To(text("out"))
+	},
+	"map_left_join_table_named": func(b *streams.Builder) {
+		s := in(b).Map(swap)
+		t := b.Table(text("t"))
+		s.LeftJoinTable(t, enrichLeft, streams.Named("enrich")).To(text("out"))
+	},
+	"join_derived_table": func(b *streams.Builder) {
+		t := b.Table(text("t")).Filter(all).MapValues(same)
+		in(b).JoinTable(t, enrich).To(text("out"))
+	},
+	"join_aggregate": func(b *streams.Builder) {
+		s := in(b)
+		t := b.Stream(text("other")).GroupByKey().Count(streams.Unnamed)
+		s.JoinTable(t, func(v string, n int64) string { return fmt.Sprint(v, n) }).To(text("out"))
+	},
+	"join_two_tables": func(b *streams.Builder) {
+		t := b.Table(text("t"))
+		u := b.Table(text("u"), streams.Materialized("u-rows"))
+		in(b).JoinTable(t, enrich).LeftJoinTable(u, enrichLeft).To(text("out"))
+	},
+	"stateless": func(b *streams.Builder) {
+		s := in(b).Filter(all).FilterNot(all).Peek(look)
+		s.Merge(b.Stream(text("more"))).FlatMap(func(k, v string, emit func(string, string)) { emit(k, v) }).To(text("out"))
+		s.ForEach(look)
+	},
+	"split_unnamed": func(b *streams.Builder) {
+		sp := in(b).Split()
+		first, second, rest := sp.Branch(all), sp.Branch(all), sp.Default()
+		first.To(text("out-1"))
+		second.To(text("out-2"))
+		rest.To(text("out-0"))
+	},
+	"split_named": func(b *streams.Builder) {
+		sp := in(b).Split(streams.Named("split-"))
+		first, second, third := sp.Branch(all, streams.Named("first")), sp.Branch(all), sp.Branch(all, streams.Named("third"))
+		rest := sp.Default(streams.Named("rest"))
+		first.MapValues(same).To(text("out-first"))
+		second.To(text("out-2"))
+		third.To(text("out-third"))
+		rest.ForEach(look)
+	},
+	"split_no_default": func(b *streams.Builder) {
+		in(b).Split().Branch(all).To(text("out"))
+	},
+	"repartition_named": func(b *streams.Builder) {
+		in(b).Repartition("again").To(text("out"))
+	},
+	"repartition_unnamed": func(b *streams.Builder) {
+		in(b).Map(swap).Repartition(streams.Unnamed).GroupByKey().Count(streams.Unnamed).ToStream().To(counts("out"))
+	},
+	"repartition_partitions": func(b *streams.Builder) {
+		in(b).Repartition("wide", streams.Partitions(12)).MapValues(same).To(text("out"))
+	},
+	"repartition_partitions_unnamed": func(b *streams.Builder) {
+		in(b).Repartition(streams.Unnamed, streams.Partitions(3)).To(text("out"))
+	},
+	"diamond": func(b *streams.Builder) {
+		s := in(b)
+		left := s.MapValues(same).Filter(all)
+		right := s.Filter(all)
+		left.Merge(right).To(text("out"))
+	},
+	"diamonds": func(b *streams.Builder) {
+		s := in(b)
+		m := s.MapValues(same).Merge(s.Filter(all)).Merge(s)
+		n := m.Peek(look).Merge(m.FilterNot(all)).Merge(s.Peek(look))
+		n.To(text("out"))
+		m.To(text("middle"))
+	},
+	"fan_out": func(b *streams.Builder) {
+		s := in(b)
+		for i := range 14 {
+			s.Filter(all).To(text(fmt.Sprintf("out-%d", i)))
+		}
+	},
+	"fan_out_uneven": func(b *streams.Builder) {
+		s := in(b)
+		deep := s.MapValues(same)
+		s.To(text("copy"))
+		two := s.Peek(look, streams.Named("zebra"))
+		three := s.Peek(look, streams.Named("ant"))
+		for range 4 {
+			deep = deep.MapValues(same)
+			deep.ForEach(look)
+		}
+		three.To(text("three"))
+		two.Filter(all, streams.Named("yak")).To(text("two"))
+		two.Filter(all, streams.Named("bee")).To(text("two-b"))
+		two.Merge(three).Merge(deep).To(text("all"))
+	},
+	"several_subtopologies": func(b *streams.Builder) {
+		b.Stream(text("zoo")).Filter(all).To(text("a"))
+		b.Stream(text("bar")).GroupBy(value).Count("bars").ToStream().To(counts("b"))
+		b.Table(text("apples"), streams.Materialized("rows")).
+			ToStream().SelectKey(value).GroupByKey().Count(streams.Unnamed).ToStream().To(counts("c"))
+		b.Stream(text("foo")).Repartition("aa").To(text("d"))
+	},
+	"many_sources": func(b *streams.Builder) {
+		for i := range 12 {
+			b.Stream(text(fmt.Sprintf("in-%d", i))).To(text(fmt.Sprintf("out-%d", i)))
+		}
+	},
+	"chain_of_repartitions": func(b *streams.Builder) {
+		in(b).SelectKey(value).Repartition("one").SelectKey(value).Repartition("two").
+			SelectKey(value).GroupByKey().Count(streams.Unnamed).ToStream().To(counts("out"))
+	},
+	"shared_store": func(b *streams.Builder) {
+		seen := streams.NewKeyValueStore("seen", serde.String, serde.String)
+		in(b).ProcessFunc(forward, streams.Named("one"), streams.WithStores(seen)).To(text("out"))
+		b.Stream(text("other")).ProcessFunc(forward, streams.Named("two"), streams.WithStores(seen)).To(text("out-two"))
+	},
+	"process_values": func(b *streams.Builder) {
+		second := streams.NewKeyValueStore("b-store", serde.String, serde.String)
+		first := streams.NewKeyValueStore("a-store", serde.String, serde.String)
+		in(b).ProcessValuesFunc(forwardValue, streams.WithStores(second, first)).GroupByKey().Count(streams.Unnamed).ToStream().To(counts("out"))
+	},
+	"process_then_count": func(b *streams.Builder) {
+		in(b).ProcessFunc(forward).GroupByKey().Count(streams.Unnamed).ToStream().To(counts("out"))
+	},
+	"process_reads_table": func(b *streams.Builder) {
+		rows := b.Table(text("t"), streams.Materialized("rows"))
+		in(b).ProcessFunc(forward, streams.WithStores(rows.Store())).To(text("out"))
+	},
+	"several_topics": func(b *streams.Builder) {
+		b.Stream(text("c").And("a", "b")).To(text("out"))
+	},
+	"same_topic_twice": func(b *streams.Builder) {
+		b.Stream(text("in")).Filter(all).To(text("out"))
+		b.Stream(text("in")).MapValues(same).To(text("out-two"))
+	},
+	"to_table": func(b *streams.Builder) {
+		in(b).ToTable().ToStream().To(text("out"))
+	},
+	"to_table_materialized": func(b *streams.Builder) {
+		in(b).ToTable(streams.Named("latest"), streams.Materialized("rows")).Filter(all).ToStream().To(text("out"))
+	},
+	"map_to_table": func(b *streams.Builder) {
+		in(b).Map(swap).ToTable().ToStream().To(text("out"))
+	},
+	"map_to_table_named": func(b *streams.Builder) {
+		in(b).Map(swap).ToTable(streams.Named("latest"), streams.Materialized("rows")).ToStream().To(text("out"))
+	},
+	"to_table_joined": func(b *streams.Builder) {
+		t := b.Stream(text("t")).ToTable()
+		in(b).JoinTable(t, enrich).To(text("out"))
+	},
+	"named_everywhere": func(b *streams.Builder) {
+		s := b.Stream(text("in"), streams.Named("source"))
+		m := s.Filter(all, streams.Named("keep")).
+			MapValues(same, streams.Named("map-values")).
+			Map(swap, streams.Named("map")).
+			Peek(look, streams.Named("peek")).
+			FlatMapValues(strings.Fields, streams.Named("flat-map-values")).
+			SelectKey(value, streams.Named("select-key"))
+		m.Merge(s, streams.Named("merge")).ForEach(look, streams.Named("for-each"))
+		m.GroupByKey(streams.Named("grouping")).Count("counts", streams.Named("count")).
+			Filter(all, streams.Named("keep-rows")).
+			ToStream(streams.Named("to-stream")).
+			To(counts("out"), streams.Named("sink"))
+		t := b.Table(text("t"), streams.Named("table"), streams.Materialized("rows"))
+		s.JoinTable(t, enrich, streams.Named("join")).To(text("joined"))
+	},
+}
+
+// Every program is described as Java Kafka Streams describes it, byte for byte.
+func TestDescribe(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(topologies)) {
+		t.Run(name, func(t *testing.T) {
+			want, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := streams.NewBuilder()
+			topologies[name](b)
+			top, err := b.Build()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := top.Describe(); got != string(want) {
+				t.Errorf("Java has\n%s\nMillrace has\n%s\nfirst difference: %s", want, got, difference(string(want), got))
+			}
+		})
+	}
+}
+
+// difference is the first line in which two texts differ.
+func difference(java, ours string) string {
+	a, b := strings.Split(java, "\n"), strings.Split(ours, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("line %d\n  java %q\n  ours %q", i+1, a[i], b[i])
+		}
+	}
+	return fmt.Sprintf("java has %d lines, ours %d", len(a), len(b))
+}
+
+// No file of Java's is left over without a program.
+func TestEveryFileHasAProgram(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "*.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if name := strings.TrimSuffix(filepath.Base(f), ".txt"); topologies[name] == nil {
+			t.Errorf("%s was described by Java, and there is no such program in Go", name)
+		}
+	}
+	if len(files) != len(topologies) {
+		t.Errorf("%d files and %d programs", len(files), len(topologies))
+	}
+}

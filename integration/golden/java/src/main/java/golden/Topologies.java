@@ -1,0 +1,300 @@
+package golden;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Consumer;
+
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.kstream.*;
+import org.apache.kafka.streams.processor.api.FixedKeyProcessor;
+import org.apache.kafka.streams.processor.api.FixedKeyRecord;
+import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.state.Stores;
+
+/** Writes the description of each topology into the folder that is the one argument. The same programs, in Go, are in golden_test.go. */
+public final class Topologies {
+    static final Consumed<String, String> STRINGS = Consumed.with(Serdes.String(), Serdes.String());
+    static final Produced<String, String> STRINGS_OUT = Produced.with(Serdes.String(), Serdes.String());
+    static final Produced<String, Long> COUNTS_OUT = Produced.with(Serdes.String(), Serdes.Long());
+
+    static KStream<String, String> in(StreamsBuilder b) {
+        return b.stream("in", STRINGS);
+    }
+
+    static KeyValue<String, String> swap(String k, String v) {
+        return KeyValue.pair(v, k);
+    }
+
+    static <S extends org.apache.kafka.streams.processor.StateStore> Materialized<String, String, S> stringsAs(String name) {
+        return Materialized.<String, String, S>as(name).withKeySerde(Serdes.String()).withValueSerde(Serdes.String());
+    }
+
+    static final Map<String, Consumer<StreamsBuilder>> ALL = new LinkedHashMap<>();
+
+    static {
+        ALL.put("word_count", b -> in(b)
+            .flatMapValues(v -> Arrays.asList(v.split(" ")))
+            .groupBy((k, v) -> v)
+            .count(Materialized.as("counts"))
+            .toStream().to("out", COUNTS_OUT));
+        ALL.put("count_unnamed", b -> in(b).groupBy((k, v) -> v).count().toStream().to("out", COUNTS_OUT));
+        ALL.put("count_named_grouping", b -> in(b)
+            .groupBy((k, v) -> v, Grouped.as("by-value"))
+            .count(Materialized.as("counts"))
+            .toStream().to("out", COUNTS_OUT));
+        ALL.put("count_named_grouping_unnamed_store", b -> in(b)
+            .groupBy((k, v) -> v, Grouped.as("by-value")).count().toStream().to("out", COUNTS_OUT));
+        ALL.put("count_named_operator", b -> in(b)
+            .groupBy((k, v) -> v).count(Named.as("counting"), Materialized.as("counts")).toStream().to("out", COUNTS_OUT));
+        ALL.put("count_named_operator_unnamed_store", b -> in(b)
+            .groupBy((k, v) -> v).count(Named.as("counting")).toStream().to("out", COUNTS_OUT));
+        ALL.put("count_by_key", b -> in(b).groupByKey().count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT));
+        ALL.put("map_count", b -> in(b).map(Topologies::swap).groupByKey().count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT));
+        ALL.put("map_named_grouping", b -> in(b)
+            .map(Topologies::swap).groupByKey(Grouped.as("swapped")).count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT));
+        ALL.put("select_key_filter_count", b -> in(b)
+            .selectKey((k, v) -> v).filter((k, v) -> true).mapValues(v -> v).groupByKey().count().toStream().to("out", COUNTS_OUT));
+        ALL.put("two_aggregations_named_grouping", b -> {
+            KGroupedStream<String, String> g = in(b).groupBy((k, v) -> v, Grouped.as("shared"));
+            g.count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
+            g.reduce((a, v) -> v, stringsAs("last")).toStream().to("last-out", STRINGS_OUT);
+        });
+        ALL.put("two_aggregations_unnamed_grouping", b -> {
+            KGroupedStream<String, String> g = in(b).groupBy((k, v) -> v);
+            g.count().toStream().to("out", COUNTS_OUT);
+            g.reduce((a, v) -> v).toStream().to("last-out", STRINGS_OUT);
+        });
+        ALL.put("reduce", b -> in(b).groupByKey().reduce((a, v) -> a + v, stringsAs("joined")).toStream().to("out", STRINGS_OUT));
+        ALL.put("reduce_unnamed", b -> in(b).groupBy((k, v) -> v).reduce((a, v) -> a + v).toStream().to("out", STRINGS_OUT));
+        ALL.put("aggregate", b -> in(b)
+            .groupByKey().aggregate(() -> "", (k, v, a) -> a + v, stringsAs("joined")).toStream().to("out", STRINGS_OUT));
+        ALL.put("aggregate_unnamed", b -> in(b)
+            .groupBy((k, v) -> v).aggregate(() -> "", (k, v, a) -> a + v).toStream().to("out", STRINGS_OUT));
+        ALL.put("tumbling_count", b -> in(b)
+            .groupByKey().windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMinutes(1), Duration.ofSeconds(5)))
+            .count(Materialized.as("per-minute"))
+            .toStream().selectKey((k, v) -> k.key()).to("out", COUNTS_OUT));
+        ALL.put("hopping_count_unnamed", b -> in(b)
+            .groupBy((k, v) -> v).windowedBy(TimeWindows.ofSizeWithNoGrace(Duration.ofMinutes(1)).advanceBy(Duration.ofSeconds(20)))
+            .count().toStream().filter((k, v) -> true).map((k, v) -> KeyValue.pair(k.key(), v)).to("out", COUNTS_OUT));
+        ALL.put("windowed_reduce", b -> in(b)
+            .groupBy((k, v) -> v, Grouped.as("g")).windowedBy(TimeWindows.ofSizeWithNoGrace(Duration.ofMinutes(1)))
+            .reduce((a, v) -> v, stringsAs("latest")).toStream().selectKey((k, v) -> k.key()).to("out", STRINGS_OUT));
+        ALL.put("windowed_aggregate", b -> in(b)
+            .groupByKey().windowedBy(TimeWindows.ofSizeWithNoGrace(Duration.ofMinutes(1)))
+            .aggregate(() -> "", (k, v, a) -> a + v, Named.as("folding"), stringsAs("folded"))
+            .filter((k, v) -> true).mapValues(v -> v).toStream().selectKey((k, v) -> k.key()).to("out", STRINGS_OUT));
+        ALL.put("windowed_recount", b -> in(b)
+            .groupByKey().windowedBy(TimeWindows.ofSizeWithNoGrace(Duration.ofMinutes(1)))
+            .count(Materialized.as("first")).toStream()
+            .groupBy((k, v) -> k.key(), Grouped.with(Serdes.String(), Serdes.Long())).count(Materialized.as("second")).toStream().to("out", COUNTS_OUT));
+        ALL.put("table_to_stream", b -> b.table("t", STRINGS).toStream().to("out", STRINGS_OUT));
+        ALL.put("table_materialized", b -> b.table("t", STRINGS, stringsAs("rows")).toStream().to("out", STRINGS_OUT));
+        ALL.put("table_named", b -> b
+            .table("t", Consumed.with(Serdes.String(), Serdes.String()).withName("reader"), stringsAs("rows"))
+            .toStream(Named.as("changes")).to("out", Produced.with(Serdes.String(), Serdes.String()).withName("writer")));
+        ALL.put("table_filter_map", b -> b
+            .table("t", STRINGS).filter((k, v) -> true).mapValues(v -> v).filterNot((k, v) -> false).toStream().to("out", STRINGS_OUT));
+        ALL.put("table_filter_materialized", b -> b
+            .table("t", STRINGS).filter((k, v) -> true, stringsAs("kept")).mapValues(v -> v).toStream().to("out", STRINGS_OUT));
+        ALL.put("table_map_materialized", b -> b
+            .table("t", STRINGS).mapValues(v -> v, Named.as("mapping"), stringsAs("mapped")).filter((k, v) -> true).toStream().to("out", STRINGS_OUT));
+        ALL.put("join_table", b -> {
+            KTable<String, String> t = b.table("t", STRINGS);
+            in(b).join(t, (v, w) -> v + w).to("out", STRINGS_OUT);
+        });
+        ALL.put("left_join_table", b -> {
+            KStream<String, String> s = in(b);
+            KTable<String, String> t = b.table("t", STRINGS, stringsAs("rows"));
+            s.leftJoin(t, (v, w) -> v + w).to("out", STRINGS_OUT);
+        });
+        ALL.put("map_join_table", b -> {
+            KStream<String, String> s = in(b).map(Topologies::swap);
+            KTable<String, String> t = b.table("t", STRINGS);
+            s.join(t, (v, w) -> v + w).to("out", STRINGS_OUT);
+        });
+        ALL.put("map_left_join_table_named", b -> {
+            KStream<String, String> s = in(b).map(Topologies::swap);
+            KTable<String, String> t = b.table("t", STRINGS);
+            s.leftJoin(t, (v, w) -> v + w, Joined.with(Serdes.String(), Serdes.String(), Serdes.String(), "enrich")).to("out", STRINGS_OUT);
+        });
+        ALL.put("join_derived_table", b -> {
+            KTable<String, String> t = b.table("t", STRINGS).filter((k, v) -> true).mapValues(v -> v);
+            in(b).join(t, (v, w) -> v + w).to("out", STRINGS_OUT);
+        });
+        ALL.put("join_aggregate", b -> {
+            KStream<String, String> s = in(b);
+            KTable<String, Long> t = b.stream("other", STRINGS).groupByKey().count();
+            s.join(t, (v, w) -> v + w).to("out", STRINGS_OUT);
+        });
+        ALL.put("join_two_tables", b -> {
+            KTable<String, String> t = b.table("t", STRINGS);
+            KTable<String, String> u = b.table("u", STRINGS, stringsAs("u-rows"));
+            in(b).join(t, (v, w) -> v + w).leftJoin(u, (v, w) -> v + w).to("out", STRINGS_OUT);
+        });
+        ALL.put("stateless", b -> {
+            KStream<String, String> s = in(b).filter((k, v) -> true).filterNot((k, v) -> false).peek((k, v) -> { });
+            s.merge(b.stream("more", STRINGS)).flatMap((k, v) -> List.of(KeyValue.pair(k, v))).to("out", STRINGS_OUT);
+            s.foreach((k, v) -> { });
+        });
+        ALL.put("split_unnamed", b -> {
+            Map<String, KStream<String, String>> all = in(b).split().branch((k, v) -> true).branch((k, v) -> false).defaultBranch();
+            for (String branch : List.of("1", "2", "0")) {
+                all.get("KSTREAM-BRANCH-0000000001" + branch).to("out-" + branch, STRINGS_OUT);
+            }
+        });
+        ALL.put("split_named", b -> {
+            Map<String, KStream<String, String>> all = in(b).split(Named.as("split-"))
+                .branch((k, v) -> true, Branched.as("first")).branch((k, v) -> false).branch((k, v) -> false, Branched.as("third"))
+                .defaultBranch(Branched.as("rest"));
+            all.get("split-first").mapValues(v -> v).to("out-first", STRINGS_OUT);
+            all.get("split-2").to("out-2", STRINGS_OUT);
+            all.get("split-third").to("out-third", STRINGS_OUT);
+            all.get("split-rest").foreach((k, v) -> { });
+        });
+        ALL.put("split_no_default", b -> in(b).split().branch((k, v) -> true, Branched.withConsumer(s -> s.to("out", STRINGS_OUT))).noDefaultBranch());
+        ALL.put("repartition_named", b -> in(b).repartition(Repartitioned.<String, String>as("again")
+            .withKeySerde(Serdes.String()).withValueSerde(Serdes.String())).to("out", STRINGS_OUT));
+        ALL.put("repartition_unnamed", b -> in(b)
+            .map(Topologies::swap).repartition(Repartitioned.with(Serdes.String(), Serdes.String())).groupByKey().count().toStream().to("out", COUNTS_OUT));
+        ALL.put("repartition_partitions", b -> in(b).repartition(Repartitioned.<String, String>as("wide").withNumberOfPartitions(12)
+            .withKeySerde(Serdes.String()).withValueSerde(Serdes.String())).mapValues(v -> v).to("out", STRINGS_OUT));
+        ALL.put("repartition_partitions_unnamed", b -> in(b).repartition(Repartitioned.<String, String>numberOfPartitions(3)
+            .withKeySerde(Serdes.String()).withValueSerde(Serdes.String())).to("out", STRINGS_OUT));
+        ALL.put("diamond", b -> {
+            KStream<String, String> s = in(b);
+            KStream<String, String> left = s.mapValues(v -> v).filter((k, v) -> true);
+            KStream<String, String> right = s.filter((k, v) -> true);
+            left.merge(right).to("out", STRINGS_OUT);
+        });
+        ALL.put("diamonds", b -> {
+            KStream<String, String> s = in(b);
+            KStream<String, String> m = s.mapValues(v -> v).merge(s.filter((k, v) -> true)).merge(s);
+            KStream<String, String> n = m.peek((k, v) -> { }).merge(m.filterNot((k, v) -> false)).merge(s.peek((k, v) -> { }));
+            n.to("out", STRINGS_OUT);
+            m.to("middle", STRINGS_OUT);
+        });
+        ALL.put("fan_out", b -> {
+            KStream<String, String> s = in(b);
+            for (int i = 0; i < 14; i++) {
+                s.filter((k, v) -> true).to("out-" + i, STRINGS_OUT);
+            }
+        });
+        ALL.put("fan_out_uneven", b -> {
+            KStream<String, String> s = in(b);
+            KStream<String, String> deep = s.mapValues(v -> v);
+            s.to("copy", STRINGS_OUT);
+            KStream<String, String> two = s.peek((k, v) -> { }, Named.as("zebra"));
+            KStream<String, String> three = s.peek((k, v) -> { }, Named.as("ant"));
+            for (int i = 0; i < 4; i++) {
+                deep = deep.mapValues(v -> v);
+                deep.foreach((k, v) -> { });
+            }
+            three.to("three", STRINGS_OUT);
+            two.filter((k, v) -> true, Named.as("yak")).to("two", STRINGS_OUT);
+            two.filter((k, v) -> true, Named.as("bee")).to("two-b", STRINGS_OUT);
+            two.merge(three).merge(deep).to("all", STRINGS_OUT);
+        });
+        ALL.put("several_subtopologies", b -> {
+            b.stream("zoo", STRINGS).filter((k, v) -> true).to("a", STRINGS_OUT);
+            b.stream("bar", STRINGS).groupBy((k, v) -> v).count(Materialized.as("bars")).toStream().to("b", COUNTS_OUT);
+            b.table("apples", STRINGS, stringsAs("rows")).toStream().selectKey((k, v) -> v).groupByKey().count().toStream().to("c", COUNTS_OUT);
+            b.stream("foo", STRINGS).repartition(Repartitioned.<String, String>as("aa")
+                .withKeySerde(Serdes.String()).withValueSerde(Serdes.String())).to("d", STRINGS_OUT);
+        });
+        ALL.put("many_sources", b -> {
+            for (int i = 0; i < 12; i++) {
+                b.stream("in-" + i, STRINGS).to("out-" + i, STRINGS_OUT);
+            }
+        });
+        ALL.put("chain_of_repartitions", b -> in(b)
+            .selectKey((k, v) -> v).repartition(Repartitioned.<String, String>as("one").withKeySerde(Serdes.String()).withValueSerde(Serdes.String()))
+            .selectKey((k, v) -> v).repartition(Repartitioned.<String, String>as("two").withKeySerde(Serdes.String()).withValueSerde(Serdes.String()))
+            .selectKey((k, v) -> v).groupByKey().count().toStream().to("out", COUNTS_OUT));
+        ALL.put("shared_store", b -> {
+            b.addStateStore(Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore("seen"), Serdes.String(), Serdes.String()));
+            in(b).process(Forward::new, Named.as("one"), "seen").to("out", STRINGS_OUT);
+            b.stream("other", STRINGS).process(Forward::new, Named.as("two"), "seen").to("out-two", STRINGS_OUT);
+        });
+        ALL.put("process_values", b -> {
+            b.addStateStore(Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore("b-store"), Serdes.String(), Serdes.String()));
+            b.addStateStore(Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore("a-store"), Serdes.String(), Serdes.String()));
+            in(b).processValues(ForwardValue::new, "b-store", "a-store").groupByKey().count().toStream().to("out", COUNTS_OUT);
+        });
+        ALL.put("process_then_count", b -> in(b).process(Forward::new).groupByKey(Grouped.with(Serdes.String(), Serdes.String())).count().toStream().to("out", COUNTS_OUT));
+        ALL.put("process_reads_table", b -> {
+            b.table("t", STRINGS, stringsAs("rows"));
+            in(b).process(Forward::new, "rows").to("out", STRINGS_OUT);
+        });
+        ALL.put("several_topics", b -> b.stream(List.of("c", "a", "b"), STRINGS).to("out", STRINGS_OUT));
+        ALL.put("same_topic_twice", b -> {
+            b.stream("in", STRINGS).filter((k, v) -> true).to("out", STRINGS_OUT);
+            b.stream("in", STRINGS).mapValues(v -> v).to("out-two", STRINGS_OUT);
+        });
+        ALL.put("to_table", b -> in(b).toTable().toStream().to("out", STRINGS_OUT));
+        ALL.put("to_table_materialized", b -> in(b).toTable(Named.as("latest"), stringsAs("rows")).filter((k, v) -> true).toStream().to("out", STRINGS_OUT));
+        ALL.put("map_to_table", b -> in(b)
+            .map(Topologies::swap).toTable(Materialized.with(Serdes.String(), Serdes.String())).toStream().to("out", STRINGS_OUT));
+        ALL.put("map_to_table_named", b -> in(b).map(Topologies::swap).toTable(Named.as("latest"), stringsAs("rows")).toStream().to("out", STRINGS_OUT));
+        ALL.put("to_table_joined", b -> {
+            KTable<String, String> t = b.stream("t", STRINGS).toTable();
+            in(b).join(t, (v, w) -> v + w).to("out", STRINGS_OUT);
+        });
+        ALL.put("named_everywhere", b -> {
+            KStream<String, String> s = b.stream("in", Consumed.with(Serdes.String(), Serdes.String()).withName("source"));
+            KStream<String, String> m = s.filter((k, v) -> true, Named.as("keep"))
+                .mapValues(v -> v, Named.as("map-values"))
+                .map(Topologies::swap, Named.as("map"))
+                .peek((k, v) -> { }, Named.as("peek"))
+                .flatMapValues(v -> List.of(v), Named.as("flat-map-values"))
+                .selectKey((k, v) -> v, Named.as("select-key"));
+            m.merge(s, Named.as("merge")).foreach((k, v) -> { }, Named.as("for-each"));
+            m.groupByKey(Grouped.as("grouping")).count(Named.as("count"), Materialized.as("counts"))
+                .filter((k, v) -> true, Named.as("keep-rows"))
+                .toStream(Named.as("to-stream"))
+                .to("out", Produced.with(Serdes.String(), Serdes.Long()).withName("sink"));
+            KTable<String, String> t = b.table("t", Consumed.with(Serdes.String(), Serdes.String()).withName("table"), stringsAs("rows"));
+            s.join(t, (v, w) -> v + w, Joined.as("join")).to("joined", STRINGS_OUT);
+        });
+    }
+
+    static final class Forward implements Processor<String, String, String, String> {
+        private org.apache.kafka.streams.processor.api.ProcessorContext<String, String> context;
+
+        @Override public void init(org.apache.kafka.streams.processor.api.ProcessorContext<String, String> c) {
+            context = c;
+        }
+
+        @Override public void process(Record<String, String> r) {
+            context.forward(r);
+        }
+    }
+
+    static final class ForwardValue implements FixedKeyProcessor<String, String, String> {
+        private org.apache.kafka.streams.processor.api.FixedKeyProcessorContext<String, String> context;
+
+        @Override public void init(org.apache.kafka.streams.processor.api.FixedKeyProcessorContext<String, String> c) {
+            context = c;
+        }
+
+        @Override public void process(FixedKeyRecord<String, String> r) {
+            context.forward(r);
+        }
+    }
+
+    public static void main(String[] args) throws Exception {
+        for (Map.Entry<String, Consumer<StreamsBuilder>> e : ALL.entrySet()) {
+            StreamsBuilder b = new StreamsBuilder();
+            e.getValue().accept(b);
+            Files.writeString(Path.of(args[0], e.getKey() + ".txt"), b.build().describe().toString());
+        }
+    }
+}
