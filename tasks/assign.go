@@ -26,7 +26,10 @@ func (w *Worker) obey(ctx context.Context, c Command) error {
 		return nil
 	case Assign:
 		w.ready, w.changed = c.Ready, true
-		err := w.assign(c.Active, c.Standby)
+		err := w.abandon(ctx, c.Active)
+		if err == nil {
+			err = w.assign(c.Active, c.Standby)
+		}
 		done(err)
 		return err
 	case Lose:
@@ -73,6 +76,17 @@ func (w *Worker) revoke(ctx context.Context, ids []topology.TaskID) error {
 	return nil
 }
 
+// abandon gives the open transaction up if it holds work of a task that is taken away without having been revoked: committed with the work of the others
+// it would be done twice.
+func (w *Worker) abandon(ctx context.Context, active []topology.TaskID) error {
+	for _, t := range w.order {
+		if w.cfg.ExactlyOnce && t.state == Running && t.dirty && !slices.Contains(active, t.id) {
+			return w.recover(ctx, fmt.Errorf("%w: task %s is taken away in the middle of it", ErrAborted, t.id))
+		}
+	}
+	return nil
+}
+
 // assign makes the worker's tasks those of the target: closes what is not in it, keeps what is, and begins what is new.
 func (w *Worker) assign(active, standby []topology.TaskID) error {
 	var errs []error
@@ -82,7 +96,7 @@ func (w *Worker) assign(active, standby []topology.TaskID) error {
 			wanted = standby
 		}
 		if !slices.Contains(wanted, t.id) {
-			if t.state == Running { // it was to be revoked before; what it did since the last commit is done again elsewhere
+			if t.state == Running { // it was to be revoked before; what it did since the last commit is done again elsewhere, see abandon
 				w.suspend(t, "no longer assigned")
 			}
 			errs = append(errs, w.close(t, true, "no longer assigned"))

@@ -128,7 +128,8 @@ func (t *Task) applied(offsets map[TopicPartition]Committed) error {
 		return nil
 	}
 	for store, out := range t.logs {
-		if next := out.Next(t.id.Partition); next >= 0 {
+		at, _ := t.stores.ChangelogOffset(store)
+		if next := out.Next(t.id.Partition); next != out.before && next > at {
 			point.ChangelogOffsets[store] = next
 		}
 	}

@@ -29,6 +29,9 @@ var (
 	ErrAborted = errors.New("tasks: the transaction was aborted")
 )
 
+// ErrOutOfRange is in [Batch.Err] when the place that is to be read next is not in the partition any more: its records were deleted.
+var ErrOutOfRange = errors.New("tasks: the position is outside the partition")
+
 // abort carries an error from a node to the task through the functions of the user that lie between them.
 type abort struct{ err error }
 

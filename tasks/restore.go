@@ -31,6 +31,7 @@ type restoration struct {
 	buffers   []*buffer
 	start     map[TopicPartition]int64 // where the inputs begin
 	committed map[TopicPartition]Committed
+	strayed   bool // a committed offset is outside its partition
 	err       error
 	finished  bool // the worker has taken note
 
@@ -120,7 +121,7 @@ func (w *Worker) prepare(ctx context.Context, r *restoration) error {
 		return err
 	}
 	if t.standby {
-		return w.follow(ctx, r)
+		return w.again(ctx, t, func() error { return w.follow(ctx, r) })
 	}
 	r.setPhase("committed offsets")
 	partitions, err := w.partitionsOf(ctx, r)
@@ -131,7 +132,7 @@ func (w *Worker) prepare(ctx context.Context, r *restoration) error {
 	if r.committed, err = w.cfg.Log.Committed(ctx, partitions); err != nil {
 		return &Error{t.id, "read committed offsets of", err}
 	}
-	if err := w.catchUp(ctx, r); err != nil {
+	if err := w.again(ctx, t, func() error { return w.catchUp(ctx, r) }); err != nil {
 		return err
 	}
 	r.setPhase("start offsets")
@@ -150,7 +151,7 @@ func (w *Worker) prepare(ctx context.Context, r *restoration) error {
 			w.log.Warn("committed offset is outside the topic: the source's reset policy decides where to go on",
 				"task", t.id.String(), "topic", p.Topic, "partition", p.Partition, "committed", c.Offset, "start", b.Start, "end", b.End)
 			delete(r.committed, p)
-			fresh = append(fresh, p)
+			fresh, r.strayed = append(fresh, p), true
 		default:
 			r.start[p] = c.Offset
 		}
@@ -258,6 +259,7 @@ type changelog struct {
 	TopicPartition
 	progress RestoreProgress
 	next     int64
+	empty    bool // there is nothing on disk, and never was anything in the changelog
 }
 
 // changelogsOf finds where the changelogs of a task stand against its stores. A store that does not fit its changelog is emptied: another topic, or one
@@ -313,7 +315,7 @@ func (w *Worker) changelogsOf(ctx context.Context, t *Task) (map[TopicPartition]
 			next = b.Start
 		}
 		t.topicIDs[c.store] = info.ID
-		c.next = max(next, b.Start)
+		c.next, c.empty = max(next, b.Start), !has && b.End == 0
 		c.progress = RestoreProgress{Task: t.id, Store: c.store, Topic: p.Topic, From: c.next, To: b.End}
 	}
 	return logs, nil
@@ -328,6 +330,7 @@ func (w *Worker) catchUp(ctx context.Context, r *restoration) error {
 	if err != nil {
 		return err
 	}
+	w.missState(r, logs)
 	from := map[TopicPartition]int64{}
 	open := 0
 	for p, c := range logs {
@@ -363,6 +366,42 @@ func (w *Worker) catchUp(ctx context.Context, r *restoration) error {
 	return t.finishRestore(logs)
 }
 
+// missState warns of stores that are empty although their inputs have been processed: a changelog was deleted, unless nothing ever got as far as the store
+// (B-025). Which of both it is nobody can tell, so it is no error.
+func (w *Worker) missState(r *restoration, logs map[TopicPartition]*changelog) {
+	for _, c := range logs {
+		for p, committed := range r.committed {
+			if c.empty && committed.Offset > 0 {
+				w.log.Warn("store is empty, but its input has been processed: if the store ever had rows, its changelog was deleted; "+
+					"reset the group's offsets to process the input again", "task", r.task.id.String(), "store", c.store, "changelog", c.Topic,
+					"topic", p.Topic, "partition", p.Partition, "committed", committed.Offset)
+				break
+			}
+		}
+	}
+}
+
+// again repeats the reading of changelogs when records were deleted under it: the bounds are looked at again, which empties the stores concerned.
+func (w *Worker) again(ctx context.Context, t *Task, read func() error) error {
+	for {
+		err := read()
+		if !errors.Is(err, ErrOutOfRange) {
+			return err
+		}
+		w.log.Warn("changelog lost records while it was read", "task", t.id.String(), "err", err)
+		for _, s := range t.sub.Stores { // writes what there is, so that it can be compared with the new bounds
+			if err := t.stores.FinishRestore(s.Name); err != nil {
+				return &Error{t.id, "restore", err}
+			}
+		}
+		select {
+		case <-w.cfg.Clock.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // finishRestore makes what was restored part of the stores.
 func (t *Task) finishRestore(logs map[TopicPartition]*changelog) error {
 	for _, c := range logs {
@@ -384,6 +423,9 @@ func (w *Worker) report(c *changelog, done bool) {
 func (w *Worker) apply(t *Task, c *changelog, b Batch) error {
 	if b.Err != nil {
 		return b.Err
+	}
+	if b.Next < 0 { // the fetch brought something for other partitions only
+		return nil
 	}
 	records := make([]state.RestoreRecord, len(b.Records))
 	for i, r := range b.Records {
@@ -465,6 +507,7 @@ func (w *Worker) start(t *Task) error {
 			t.committed[b.TopicPartition] = -1
 		}
 	}
+	t.dirty = r.strayed // the new place is committed at once, or the old one would read as lag (B-047)
 	if err := w.connectChangelogs(t); err != nil {
 		return err
 	}
@@ -486,9 +529,15 @@ func (w *Worker) start(t *Task) error {
 	return nil
 }
 
+// changelogOutput is the way of a store to its changelog.
+type changelogOutput struct {
+	Output
+	before int64 // Next when the task began: others may have written since, if the worker had the task before
+}
+
 // connectChangelogs gives the task's stores their way to the changelogs.
 func (w *Worker) connectChangelogs(t *Task) error {
-	t.logs = map[string]Output{}
+	t.logs = map[string]changelogOutput{}
 	if t.stores == nil {
 		return nil
 	}
@@ -506,7 +555,7 @@ func (w *Worker) connectChangelogs(t *Task) error {
 		if err != nil {
 			return &Error{t.id, "open", err}
 		}
-		t.logs[s.Name] = out
+		t.logs[s.Name] = changelogOutput{out, out.Next(t.id.Partition)}
 		partition, caching := t.id.Partition, s.Caching
 		store.SetChangelog(func(key, value []byte, ts int64, headers []Header) error {
 			if !caching { // the store overwrites such values in place

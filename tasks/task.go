@@ -47,15 +47,16 @@ type Task struct {
 	committed map[TopicPartition]int64
 	topicIDs  map[string][16]byte // of changelogs, by store
 	processed int64               // records in all
+	skipped   int                 // records without a time, since the consumer was last told
 
 	log     *slog.Logger
 	onState func(id topology.TaskID, from, to State, why string)
 
 	sub     *topology.Subtopology
-	restore *restoration      // while Restoring
-	claim   Claim             // the task's directory
-	logs    map[string]Output // changelogs by store
-	opened  bool              // the program is open
+	restore *restoration               // while Restoring
+	claim   Claim                      // the task's directory
+	logs    map[string]changelogOutput // by store
+	opened  bool                       // the program is open
 }
 
 // ID is the task's id.
@@ -188,6 +189,7 @@ func (t *Task) prepareHead(b *buffer) bool {
 			return true
 		}
 		t.dirty = true
+		t.skipped++
 		b.drop()
 	}
 	return false

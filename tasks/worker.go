@@ -83,6 +83,7 @@ type Worker struct {
 		sync.Mutex
 		processed int64
 		tasks     []TaskStatus
+		restores  []*restoration // of those tasks, where there is one
 	}
 }
 
@@ -145,21 +146,24 @@ func (w *Worker) loop(ctx, patient context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		w.take()
+		if err := w.take(patient); err != nil {
+			return err
+		}
 		for _, t := range w.order {
 			if t.state != Running || w.migrated {
 				continue
 			}
 			t.ctx.now = w.now.UnixMilli()
 			n, err := t.process(w.now, roundRecords)
+			w.sinceCommit += int64(n)
+			w.processed += int64(n)
+			if gone := n + t.skipped; gone > 0 {
+				busy = true
+				t.skipped = 0
+				w.cfg.Consumer.Processed(gone)
+			}
 			if err != nil {
 				return err
-			}
-			if n > 0 {
-				busy = true
-				w.sinceCommit += int64(n)
-				w.processed += int64(n)
-				w.cfg.Consumer.Processed(n)
 			}
 			if err := t.punctuateWall(w.now); err != nil {
 				return err
@@ -261,7 +265,8 @@ func (w *Worker) nextDeadline() (d time.Duration, ok bool) {
 const maxSleep = 10 * time.Second
 
 // take moves what was fetched into the buffers of the tasks.
-func (w *Worker) take() {
+func (w *Worker) take(ctx context.Context) error {
+	var lost []*Task
 	for _, batch := range w.cfg.Consumer.Take() {
 		t, b := w.reader(batch.TopicPartition)
 		if b == nil { // of a task that left meanwhile
@@ -269,6 +274,14 @@ func (w *Worker) take() {
 				batch.Release()
 			}
 			w.cfg.Consumer.Processed(len(batch.Records))
+			continue
+		}
+		if errors.Is(batch.Err, ErrOutOfRange) {
+			w.log.Warn("records were deleted before they were read: the source's reset policy decides where to go on",
+				"task", t.id.String(), "topic", b.Topic, "partition", b.Partition, "position", b.position)
+			if !slices.Contains(lost, t) {
+				lost = append(lost, t)
+			}
 			continue
 		}
 		if batch.Err != nil {
@@ -284,6 +297,20 @@ func (w *Worker) take() {
 			w.cfg.Consumer.Full(b.TopicPartition)
 		}
 	}
+	if len(lost) == 0 {
+		return nil
+	}
+	if err := w.commitAll(ctx); err != nil { // what they have done so far stays
+		return err
+	}
+	for _, t := range lost {
+		if t.state == Running {
+			if err := w.revive(t, "records were deleted before they were read"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (w *Worker) reader(p TopicPartition) (*Task, *buffer) {
@@ -337,7 +364,13 @@ func (w *Worker) tellSettled() {
 func (w *Worker) Status() (list []TaskStatus, processed int64) {
 	w.status.Lock()
 	defer w.status.Unlock()
-	return slices.Clone(w.status.tasks), w.status.processed
+	list = slices.Clone(w.status.tasks)
+	for i, r := range w.status.restores {
+		if r != nil { // its goroutine goes on while the worker sleeps
+			list[i].WaitsFor = r.waitsFor()
+		}
+	}
+	return list, w.status.processed
 }
 
 // publish writes what Status reads: ten times a second, whenever a task changed its state, and before the worker goes to sleep.
@@ -352,12 +385,10 @@ func (w *Worker) publish(now bool) {
 	w.status.Lock()
 	defer w.status.Unlock()
 	w.status.processed = w.processed
-	w.status.tasks = w.status.tasks[:0]
+	w.status.tasks, w.status.restores = w.status.tasks[:0], w.status.restores[:0]
 	for _, t := range w.order {
 		s := TaskStatus{ID: t.id, State: t.state, Standby: t.standby, Processed: t.processed, Buffered: t.records(), StreamTime: t.ctx.streamTime}
 		switch {
-		case t.state == Restoring:
-			s.WaitsFor = t.restore.waitsFor()
 		case t.state == Running && s.Buffered > 0 && t.ctx.Record == nil:
 			for _, b := range t.buffers {
 				if b.empty() && !b.caughtUp() {
@@ -372,5 +403,6 @@ func (w *Worker) publish(now bool) {
 			}
 		}
 		w.status.tasks = append(w.status.tasks, s)
+		w.status.restores = append(w.status.restores, t.restore)
 	}
 }

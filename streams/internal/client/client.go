@@ -91,6 +91,9 @@ func (c Config) batch(topic string, p *kgo.FetchPartition) tasks.Batch {
 	}
 	if p.Err != nil {
 		b.Err = p.Err
+		if errors.Is(p.Err, kerr.OffsetOutOfRange) {
+			b.Err = fmt.Errorf("%w: %w", tasks.ErrOutOfRange, p.Err)
+		}
 	}
 	return b
 }
