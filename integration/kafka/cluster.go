@@ -172,6 +172,7 @@ func (n *Node) properties(controller int, voters []string, config map[string]str
 		"group.streams.min.heartbeat.interval.ms":          "100",
 		"group.streams.heartbeat.interval.ms":              "500",
 		"log.segment.delete.delay.ms":                      "1000",
+		"log.cleaner.dedupe.buffer.size":                   "16777216", // the default of 128 MiB leaves no room in a small heap
 	}
 	for k, v := range config {
 		settings[k] = v
