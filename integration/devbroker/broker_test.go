@@ -252,6 +252,7 @@ func TestFaults(t *testing.T) {
 	if _, err := c.Broker(0).Request(t.Context(), steady("app", "m1", epoch)); err == nil {
 		t.Error("a cut response arrived")
 	}
+	c = client(t, b) // the other may not have noticed yet that its connection is gone
 	b.DropResponses("app", "m1", 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
