@@ -31,7 +31,6 @@ type scene struct {
 	dir      *fakeDir
 
 	programs []*keeper // in the order they were made
-	restores []RestoreProgress
 
 	stop context.CancelFunc
 	done chan struct{}
@@ -67,7 +66,6 @@ func play(t *testing.T, change func(*Config), f func(s *scene)) {
 				s.programs = append(s.programs, p)
 				return p, nil
 			},
-			OnRestore: func(p RestoreProgress) { s.restores = append(s.restores, p) },
 		}
 		if change != nil {
 			change(&s.cfg)
