@@ -19,6 +19,10 @@ var (
 	ErrPartitionCount     = errors.New("streams: wrong number of partitions")
 	ErrNoOffset           = errors.New("streams: no committed offset")
 	ErrStopped            = errors.New("streams: the application was stopped")
+	ErrTopologyDiffers    = errors.New("streams: the group runs another topology")
+	ErrGroupType          = errors.New("streams: the application id is the id of another kind of group")
+	ErrInternalTopic      = errors.New("streams: the brokers do not create an internal topic")
+	ErrInstanceID         = errors.New("streams: the instance id is in use")
 
 	// Causes of a [BuildError].
 	ErrNoSerde         = errors.New("no serde for type")

@@ -15,12 +15,13 @@ import (
 type group struct {
 	m        *rebalance.Membership
 	commands chan tasks.Command
-	closed   chan struct{}
+	closed   chan struct{} // the membership has ended
+	ended    chan struct{} // the worker's loop has ended
 	leave    sync.Once
 }
 
 func newGroup(m *rebalance.Membership) *group {
-	return &group{m: m, commands: make(chan tasks.Command), closed: make(chan struct{})}
+	return &group{m: m, commands: make(chan tasks.Command), closed: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // run keeps the membership alive while the worker's loop runs, and until the group is left.
@@ -32,11 +33,15 @@ func (g *group) run(loop func() error) error {
 		err error
 	)
 	wg.Go(func() {
-		defer close(g.closed)
 		err = g.m.Run(ctx)
+		close(g.closed)
+		if err != nil { // a membership that failed does not wait long for a busy worker, which has to hear of it in any case
+			g.hand(tasks.Command{Kind: tasks.Fail, Err: err})
+		}
 	})
 	wg.Go(func() { g.translate() })
 	loopErr := loop()
+	close(g.ended)
 	cancel() // the loop has left, or has waited for it long enough
 	wg.Wait()
 	if loopErr == nil && err != nil && !errors.Is(err, context.Canceled) {
@@ -48,11 +53,15 @@ func (g *group) run(loop func() error) error {
 // translate hands the commands of the membership to the worker until the membership has ended.
 func (g *group) translate() {
 	for c := range g.m.Commands() {
-		select {
-		case g.commands <- translated(c):
-		case <-g.closed:
-			return
-		}
+		g.hand(translated(c))
+	}
+}
+
+// hand gives the worker a command. It waits for a worker that is busy, and no longer than the worker lives.
+func (g *group) hand(c tasks.Command) {
+	select {
+	case g.commands <- c:
+	case <-g.ended:
 	}
 }
 

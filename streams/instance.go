@@ -72,10 +72,11 @@ func (p *instance) open(ctx context.Context) error {
 		}
 	}
 	var err error
-	if p.admin, err = client.NewAdmin(p.clients); err != nil {
+	why := &dials{}
+	if p.admin, err = client.NewAdmin(p.clients, kgo.WithHooks(why)); err != nil {
 		return fmt.Errorf("streams: %w", err)
 	}
-	if err := p.reach(ctx); err != nil {
+	if err := p.reach(ctx, why); err != nil {
 		return err
 	}
 	p.log = client.NewLog(p.clients, p.admin, p.app.resetOf, cfg.Clock.Now)
@@ -100,7 +101,7 @@ func (p *instance) open(ctx context.Context) error {
 }
 
 // reach waits until a broker answers, and checks that it has streams groups.
-func (p *instance) reach(ctx context.Context) error {
+func (p *instance) reach(ctx context.Context, why *dials) error {
 	cfg := &p.app.cfg
 	limited, cancel := context.WithTimeout(ctx, cfg.ConnectTimeout)
 	defer cancel()
@@ -123,7 +124,7 @@ func (p *instance) reach(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return fmt.Errorf("%w at %v within %v: %w; check Config.Brokers and that the brokers run", ErrNoBroker, cfg.Brokers, cfg.ConnectTimeout, err)
+			return fmt.Errorf("%w at %v within %v: %w; check Config.Brokers and that the brokers run", ErrNoBroker, cfg.Brokers, cfg.ConnectTimeout, why.cause())
 		}
 	}
 }
@@ -153,7 +154,7 @@ func (p *instance) supervise(ctx context.Context) error {
 		if err := p.startWorker(ctx, i+1); err != nil {
 			p.stop()
 			if e := p.wait(); ctx.Err() == nil {
-				return errors.Join(err, e)
+				return joinErrors(err, e)
 			}
 			return nil
 		}
@@ -181,7 +182,7 @@ func (p *instance) supervise(ctx context.Context) error {
 			cfg.Logger.Error("worker failed", "worker", f.w.name, "err", err)
 			p.app.setState(Closing, nil)
 			p.stop()
-			return errors.Join(err, p.wait())
+			return joinErrors(append([]error{err}, p.remaining()...)...)
 		}
 	}
 }
@@ -195,19 +196,21 @@ func (p *instance) uncaught(err error) Uncaught {
 }
 
 // wait waits for all workers and returns what they failed with.
-func (p *instance) wait() error {
+func (p *instance) wait() error { return joinErrors(p.remaining()...) }
+
+// remaining waits for all workers and returns what each of them failed with.
+func (p *instance) remaining() (errs []error) {
 	ended := make(chan struct{})
 	go func() {
 		p.group.Wait()
 		close(ended)
 	}()
-	var errs []error
 	for {
 		select {
 		case f := <-p.failures:
 			errs = append(errs, p.explain(f.err))
 		case <-ended:
-			return errors.Join(errs...)
+			return errs
 		}
 	}
 }
@@ -269,6 +272,10 @@ type worker struct {
 	loop     *tasks.Worker
 }
 
+// internalTopicPatience is how long the brokers may take to create internal topics: long enough for one that restarts, short enough to be told of a
+// setting that can never work.
+const internalTopicPatience = time.Minute
+
 func (p *instance) startWorker(ctx context.Context, index int) error {
 	cfg := &p.app.cfg
 	w := &worker{name: fmt.Sprintf("%s-worker-%d", cfg.ClientID, index), index: index, app: p.app}
@@ -278,7 +285,7 @@ func (p *instance) startWorker(ctx context.Context, index int) error {
 	}
 	member, err := rebalance.New(rebalance.Config{
 		Client: p.admin, Group: cfg.ApplicationID, ProcessID: p.id, InstanceID: instance, Rack: cfg.Rack, Tags: cfg.Tags,
-		Topology: p.app.topology.t.Metadata(p.app.naming), PollInterval: cfg.PollInterval, Logger: cfg.Logger,
+		Topology: p.app.topology.t.Metadata(p.app.naming), PollInterval: cfg.PollInterval, InternalTopicTimeout: internalTopicPatience, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("streams: %w", err)
@@ -363,7 +370,8 @@ func (a *App) askAllToStop() {
 
 func (w *worker) status() WorkerStatus {
 	s := WorkerStatus{Name: w.name}
-	s.Member, s.Epoch = w.member.Identity()
+	member := w.member.Status()
+	s.Member, s.Epoch, s.WaitsFor = member.MemberID, member.Epoch, member.Waiting
 	list, processed := w.loop.Status()
 	s.Processed = processed
 	for _, t := range list {

@@ -219,7 +219,7 @@ func (w *Worker) shutDown(ctx context.Context, err error) error {
 		}
 	}
 	w.drain()
-	w.changed = true
+	w.changed, w.ready = true, false // a worker without tasks is settled, but not one that ends
 	w.publish(true)
 	w.cfg.Group.Leave()
 	for done := false; !done; {

@@ -215,6 +215,22 @@ func TestB043PanicOfAProgram(t *testing.T) {
 	}
 }
 
+// A worker that fails is not settled, although it has no task left that does not run.
+func TestB059EndIsNotSettled(t *testing.T) {
+	var told []bool
+	play(t, func(c *Config) { c.OnSettled = func(settled bool) { told = append(told, settled) } }, func(s *scene) {
+		s.log.setBounds(changelogOf(0), Bounds{0, 3})
+		s.assign(0)
+		if err := s.command(Command{Kind: Fail, Err: errors.New("over")}); err != nil {
+			t.Fatal(err)
+		}
+		<-s.done
+		if s.err == nil || len(told) > 0 {
+			t.Errorf("ended with %v, settled %v", s.err, told)
+		}
+	})
+}
+
 // B-061: what goes wrong while a worker ends does not hide why it ended, and keeps nothing else from being closed.
 func TestB061FirstErrorIsTheCause(t *testing.T) {
 	play(t, exactlyOnce, func(s *scene) {

@@ -45,9 +45,8 @@ func bubble(t *testing.T, f func(t *testing.T, b *devbroker.Broker), opts ...dev
 	})
 }
 
-// app starts an application and returns how to stop it.
-func app(t *testing.T, b *devbroker.Broker, topology *streams.Topology, change func(*streams.Config)) (*streams.App, func() error) {
-	t.Helper()
+// config is the configuration of the tests' applications.
+func config(t *testing.T, b *devbroker.Broker, change func(*streams.Config)) streams.Config {
 	cfg := streams.Config{
 		ApplicationID: "app", Brokers: b.Addrs(), Dial: b.Dialer(), StateDir: t.TempDir(), Workers: 2, ClientID: "client",
 		CommitInterval: 100 * time.Millisecond,
@@ -55,7 +54,13 @@ func app(t *testing.T, b *devbroker.Broker, topology *streams.Topology, change f
 	if change != nil {
 		change(&cfg)
 	}
-	a, err := streams.New(cfg, topology)
+	return cfg
+}
+
+// app starts an application and returns how to stop it.
+func app(t *testing.T, b *devbroker.Broker, topology *streams.Topology, change func(*streams.Config)) (*streams.App, func() error) {
+	t.Helper()
+	a, err := streams.New(config(t, b, change), topology)
 	if err != nil {
 		t.Fatal(err)
 	}

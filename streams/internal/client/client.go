@@ -54,7 +54,7 @@ func (c Config) open(role string, own ...kgo.Opt) (*kgo.Client, error) {
 }
 
 // NewAdmin opens the client for membership and administration.
-func NewAdmin(c Config) (*kgo.Client, error) { return c.open("admin") }
+func NewAdmin(c Config, opts ...kgo.Opt) (*kgo.Client, error) { return c.open("admin", opts...) }
 
 // reading are the options of clients that fetch. Markers of transactions are kept, because they move the position (B-013).
 func (c Config) reading() []kgo.Opt {
