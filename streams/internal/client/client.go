@@ -116,7 +116,7 @@ func retriable(err error) bool {
 		return false
 	}
 	if ke, ok := errors.AsType[*kerr.Error](err); ok {
-		return ke.Retriable
+		return ke.Retriable || errors.Is(ke, kerr.ConcurrentTransactions) // which ends when the broker has finished the transaction before
 	}
 	return kgo.IsRetryableBrokerErr(err) || isDialError(err)
 }
