@@ -151,6 +151,17 @@ func (v *victim) kill() {
 	<-v.ended
 }
 
+// freeze stops the process from running, as a machine that hangs; thaw lets it go on.
+func (v *victim) freeze(t *testing.T) { v.signal(t, syscall.SIGSTOP) }
+func (v *victim) thaw(t *testing.T)   { v.signal(t, syscall.SIGCONT) }
+
+func (v *victim) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := v.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // stop ends the process in an orderly way.
 func (v *victim) stop(t *testing.T) {
 	t.Helper()
