@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -378,6 +380,57 @@ func TestM26TakenAwayWithoutRevoke(t *testing.T) {
 		<-s.done
 		s.want("last commit", s.producer.history(), "flush; commit in-1=1")
 	})
+}
+
+// B-058: the disk is full when the stores apply a commit that the group already has. The worker ends with an error that names the path, commits nothing after
+// it, and gives everything back. A restart restores what the stores did not take.
+func TestB058DiskFull(t *testing.T) {
+	disk := &smallDisk{}
+	play(t, func(c *Config) { c.CommitInterval, c.Engine = 100*time.Millisecond, disk }, func(s *scene) {
+		s.assign(0, 1)
+		s.input(0, 0, "a=1")
+		<-time.After(time.Second)
+		s.want("first commit", s.producer.history(), "flush; commit in-0=1")
+		disk.full.Store(true)
+		s.input(0, 1, "a=2")
+		<-s.done
+		full, ok := errors.AsType[*state.FullError](s.err)
+		if !ok || full.Path != "/state/0_0" || !strings.HasPrefix(s.err.Error(), "tasks: commit 0_0: ") || !strings.Contains(s.err.Error(), full.Error()) {
+			t.Errorf("the worker ended with %v", s.err)
+		}
+		s.want("end", s.producer.history(), "flush; commit in-0=2; abort")
+		if s.dir.held != 0 || len(s.dir.wiped) > 0 {
+			t.Errorf("%d directories are held, wiped %q", s.dir.held, s.dir.wiped)
+		}
+	})
+}
+
+// smallDisk is an engine whose disk can run full.
+type smallDisk struct{ full atomic.Bool }
+
+func (d *smallDisk) Open(dir string) (state.DB, error) {
+	return smallDB{state.NewMemoryDB(), d, dir}, nil
+}
+
+type smallDB struct {
+	state.DB
+	disk *smallDisk
+	dir  string
+}
+
+func (d smallDB) NewBatch(size int) state.Batch { return smallBatch{d.DB.NewBatch(size), d} }
+
+type smallBatch struct {
+	state.Batch
+	db smallDB
+}
+
+func (b smallBatch) Commit() error {
+	if b.db.disk.full.Load() {
+		b.Abandon()
+		return &state.FullError{Path: b.db.dir, Err: syscall.ENOSPC}
+	}
+	return b.Batch.Commit()
 }
 
 // B-062: readers of a store do not keep a task from being closed.
