@@ -18,9 +18,10 @@ type Builder struct {
 	errs    []error
 	built   bool
 
+	lines   map[string]int    // file:line of the calls, in the order of the program
 	merged  map[string]string // source names that were merged into others
 	streams []*streamSource
-	stores  map[string]*declaredStore // by name: stores of processors
+	stores  map[string]*declaredStore // by name: stores of operators and of processors
 }
 
 // streamSource remembers a source of streams, to merge it with a later one of the same topics.
@@ -28,20 +29,45 @@ type streamSource struct {
 	name, at string
 	topics   []string
 	typ      reflect.Type // of its spec: K and V
+	how      reading
 }
 
-// declaredStore is a store that processors use.
+// reading is what two readers of one source must agree about.
+type reading struct {
+	reset      Reset
+	timestamps int
+	extractor  uintptr
+}
+
+func readingOf(o options, extractor any) reading {
+	r := reading{timestamps: -1, extractor: reflect.ValueOf(extractor).Pointer()}
+	if o.reset != nil {
+		r.reset = *o.reset
+	}
+	if o.timestamps != nil {
+		r.timestamps = int(*o.timestamps)
+	}
+	return r
+}
+
+// declaredStore is a store that an operator owns or a processor declared.
 type declaredStore struct {
 	store topology.Store
 	ref   StoreRef
 	at    string
+	owned bool // by an operator
 }
 
 // NewBuilder starts an empty topology.
 func NewBuilder(opts ...BuilderOption) *Builder {
-	b := &Builder{opts: builderOptions{serdes: map[reflect.Type]any{}}, merged: map[string]string{}, stores: map[string]*declaredStore{}}
+	b := &Builder{
+		opts: builderOptions{serdes: map[reflect.Type]any{}}, lines: map[string]int{}, merged: map[string]string{},
+		stores: map[string]*declaredStore{},
+	}
 	for _, o := range opts {
-		o.builder(&b.opts)
+		if o != nil {
+			o.builder(&b.opts)
+		}
 	}
 	return b
 }
@@ -50,11 +76,18 @@ func NewBuilder(opts ...BuilderOption) *Builder {
 // twice as a stream gives the same records to both; both must read it with the same types.
 func (b *Builder) Stream[K, V any](from Source[K, V], opts ...SourceOption) *Stream[K, V] {
 	c := b.operator("KSTREAM-SOURCE-", gather(opts, SourceOption.source))
-	src := from.source()
+	var src sourceSpec[K, V]
+	if from != nil {
+		src = from.source()
+	} else {
+		c.mistake(fmt.Errorf("%w: the topic is nil", ErrBadOption))
+	}
 	src.key = serdeFor(b, c.name, c.at, true, nil, src.key)
 	src.value = serdeFor(b, c.name, c.at, false, nil, src.value)
 	c.checkTopics(src.names)
-	own := &streamSource{name: c.name, at: c.at, topics: slices.Sorted(slices.Values(src.names)), typ: reflect.TypeOf(src)}
+	own := &streamSource{
+		name: c.name, at: c.at, topics: slices.Sorted(slices.Values(src.names)), typ: reflect.TypeOf(src), how: readingOf(c.opts, src.timestamp),
+	}
 	s := c.add(func(g *topology.Graph) {
 		for _, other := range b.streams {
 			if other == own {
@@ -65,6 +98,8 @@ func (b *Builder) Stream[K, V any](from Source[K, V], opts ...SourceOption) *Str
 			}
 			if other.typ != own.typ {
 				c.mistake(fmt.Errorf("%w: %q is read with other types at %s; read it once and use the handle twice", ErrTopicTaken, own.topics, other.at))
+			} else if other.how != own.how {
+				c.mistake(fmt.Errorf("%w: %q is read with another reset or other timestamps at %s", ErrTopicTaken, own.topics, other.at))
 			}
 			b.merged[c.name] = other.name
 			return
@@ -93,23 +128,23 @@ func (b *Builder) Table[K, V any](from Topic[K, V], opts ...TableOption) *Table[
 	}
 	source := b.newName("KSTREAM-SOURCE-")
 	c := b.operator("KTABLE-SOURCE-", o)
-	if o.name != "" {
-		source = o.name + "-source"
+	if c.opts.name != "" {
+		source = c.opts.name + "-source"
 	}
 	src := from.source()
 	src.key = serdeFor(b, c.name, c.at, true, o.serdes, src.key)
 	src.value = serdeFor(b, c.name, c.at, false, o.serdes, src.value)
 	c.checkTopics(src.names)
 	t := &tableInfo{store: store, at: c.at, keep: o.hasStore}
+	if o.hasStore {
+		c.own(KeyValueHandle[K, V]{store, src.key, src.value, b})
+	}
 	s := c.add(func(g *topology.Graph) {
 		g.Add(topology.Node{Name: source, Kind: topology.Source, Topics: src.names, At: c.at, Payload: sourceSpecOf(src, c.opts)})
 		var stores []string
 		if t.keep {
 			stores = []string{store.Name}
-			if !o.hasStore && b.opts.requireNames {
-				c.mistake(fmt.Errorf("%w: store %s; name it with streams.Materialized", ErrNameRequired, store.Name))
-			}
-			g.AddStore(store, c.at)
+			c.addStore(g, store, o.hasStore)
 		}
 		c.node(g, specOf(func(tk *task, n *nodeInfo) sink[K, V] {
 			return newTableSource(tk, n, t, src.key, src.value)
@@ -138,28 +173,47 @@ func (b *Builder) Build() (*Topology, error) {
 	for _, s := range b.steps {
 		s.write(g)
 	}
+	if len(b.steps) == 0 {
+		return nil, fmt.Errorf("streams: %w; begin with Builder.Stream or Builder.Table", ErrNoSource)
+	}
 	t, err := g.Build()
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			b.errs = append(b.errs, translate(e))
-		}
-	} else if err != nil {
-		b.errs = append(b.errs, err)
-	}
-	if err := b.checkTypes(t); len(b.errs) == 0 && err != nil {
-		b.errs = append(b.errs, err)
-	}
+	b.collect(err)
 	if len(b.errs) > 0 {
 		return nil, errors.Join(b.errs...)
+	}
+	if err := b.checkTypes(t); err != nil {
+		return nil, err
 	}
 	return &Topology{t: t}, nil
 }
 
+// collect adds what package topology found to the builder's own mistakes, and brings all of them into the order of the program.
+func (b *Builder) collect(err error) {
+	found := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		found = joined.Unwrap()
+	}
+	for _, e := range found {
+		if e != nil && !follows(e) {
+			b.errs = append(b.errs, translate(e))
+		}
+	}
+	if err != nil && len(b.errs) == 0 {
+		b.errs = append(b.errs, err)
+	}
+	line := func(err error) int {
+		if e, ok := errors.AsType[*BuildError](err); ok {
+			if n, ok := b.lines[e.At]; ok {
+				return n
+			}
+		}
+		return len(b.lines)
+	}
+	slices.SortStableFunc(b.errs, func(a, c error) int { return line(a) - line(c) })
+}
+
 // checkTypes makes every node once and hangs it below its parents, so that a fault of this package shows at Build and not in a task.
 func (b *Builder) checkTypes(t *topology.Topology) error {
-	if t == nil {
-		return nil
-	}
 	for _, s := range t.Subtopologies {
 		if _, err := wire(s, &task{}); err != nil {
 			return err

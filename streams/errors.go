@@ -39,6 +39,7 @@ var (
 	ErrCycle           = errors.New("topics form a cycle that no source feeds")
 	ErrStoreConflict   = errors.New("store is declared in two ways")
 	ErrUnfinishedSplit = errors.New("branch after default")
+	ErrNoSource        = errors.New("topology has no source")
 )
 
 // BuildError is one mistake in a topology.

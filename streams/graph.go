@@ -62,15 +62,22 @@ type call struct {
 
 // operator begins a call. A name is taken from the counter even if one is given, so that later names do not shift (F-039).
 func (b *Builder) operator(prefix string, o options) *call {
-	generated := b.newName(prefix)
-	c := &call{b: b, name: generated, at: caller(), opts: o}
-	if o.name != "" {
-		c.name = o.name
-		if err := topology.CheckName(o.name); err != nil {
-			c.mistake(badName(err))
-		}
+	c := &call{b: b, name: b.newName(prefix), at: b.line(), opts: o}
+	if c.checkName(); c.opts.name != "" {
+		c.name = c.opts.name
 	}
 	return c
+}
+
+// checkName reports an illegal name, once: the operator goes on as one without a name.
+func (c *call) checkName() {
+	if c.opts.name == "" {
+		return
+	}
+	if err := topology.CheckName(c.opts.name); err != nil {
+		c.b.mistake(c.opts.name, c.at, badName(err))
+		c.opts.name = ""
+	}
 }
 
 // newName returns the next generated name (F-038).
@@ -88,6 +95,15 @@ func (b *Builder) mistake(op, at string, err error) {
 }
 
 func (c *call) mistake(err error) { c.b.mistake(c.name, c.at, err) }
+
+// line is file:line of the user's call. The builder remembers the order of lines, which is that of the program.
+func (b *Builder) line() string {
+	at := caller()
+	if _, ok := b.lines[at]; !ok {
+		b.lines[at] = len(b.lines)
+	}
+	return at
+}
 
 // need reports a nil function.
 func (c *call) need(f any) {
@@ -199,7 +215,8 @@ func repartition[K, V any](c *call, from above, prefix string, key serde.Serde[K
 	filter := &repartitionFilter{}
 	s := &step{name: sourceName, at: c.at, parents: []*step{from.step}, filter: filter}
 	s.write = func(g *topology.Graph) {
-		if g.Node(sourceName) != nil { // a repartition topic that several operators share by its name
+		if other := g.Node(sourceName); other != nil {
+			c.mistake(fmt.Errorf("%w: repartition topic %s is that of the operator at %s", ErrDuplicateName, topic, other.At))
 			return
 		}
 		g.AddRepartition(topic, r)
@@ -254,6 +271,11 @@ func (b *Builder) markFilters() {
 
 func badName(err error) error {
 	return fmt.Errorf("%w: %s", ErrBadName, strings.TrimPrefix(err.Error(), topology.ErrBadName.Error()+": "))
+}
+
+// follows reports whether a mistake that package topology found can only be the consequence of another one.
+func follows(err error) bool {
+	return errors.Is(err, topology.ErrUnknownNode) || errors.Is(err, topology.ErrUnknownStore) || errors.Is(err, topology.ErrNoSource)
 }
 
 // translate turns a mistake that package topology found into ours.

@@ -61,9 +61,6 @@ func aggregated[K, V, A any](g *Grouped[K, V], prefix, store string, f any, valu
 	if f != nil {
 		c.need(f)
 	}
-	if store == "" && g.b.opts.requireNames {
-		c.mistake(fmt.Errorf("%w: store %s", ErrNameRequired, kind.Name))
-	}
 	o.applyStore(&kind)
 	key := serdeFor(g.b, c.name, c.at, true, o.serdes, g.serdes.key)
 	agg := serdeFor(g.b, c.name, c.at, false, o.serdes, value)
@@ -97,8 +94,9 @@ func aggregate[K, V, A any](g *Grouped[K, V], prefix, store string, f any, agg a
 	kind := topology.Store{Kind: topology.KeyValueStore, Timestamped: true, Caching: true, Logging: true}
 	c, from, sd, kv := aggregated[K, V, A](g, prefix, store, f, agg.value, o, kind)
 	t := &tableInfo{store: kv, at: c.at, keep: true}
+	c.own(KeyValueHandle[K, A]{kv, sd.key, sd.value, g.b})
 	s := c.add(func(tg *topology.Graph) {
-		tg.AddStore(kv, c.at)
+		c.addStore(tg, kv, store != "")
 		c.node(tg, specOf(func(tk *task, n *nodeInfo) sink[K, V] { return newAggregate(tk, n, t, sd, agg) }), []string{kv.Name}, from.name)
 	}, from.step)
 	return &Table[K, A]{above{b: g.b, step: s, name: c.name, sources: from.sources}, sd, t, storeView(t, sd.key, sd.value)}
@@ -155,12 +153,13 @@ func windowed[K, V, A any](g *WindowedGrouped[K, V], prefix, store string, f any
 	if bad != nil {
 		c.mistake(bad)
 	}
-	if ws.Retention < needs {
+	if bad == nil && ws.Retention < needs {
 		c.mistake(fmt.Errorf("%w: retention %v is below window size and grace, %v (F-046)", ErrBadWindow, ws.Retention, needs))
 	}
 	t := &tableInfo{store: ws, at: c.at, keep: true}
+	c.own(WindowHandle[K, A]{ws, sd.key, sd.value, g.g.b})
 	s := c.add(func(tg *topology.Graph) {
-		tg.AddStore(ws, c.at)
+		c.addStore(tg, ws, store != "")
 		c.node(tg, specOf(func(tk *task, n *nodeInfo) sink[K, V] { return newWindowAggregate(tk, n, t, sd, agg, w) }), []string{ws.Name}, from.name)
 	}, from.step)
 	key := window.Serde(sd.key, kind.WindowSize)

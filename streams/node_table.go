@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/millrace/millrace/state"
@@ -299,6 +300,7 @@ type keyValue[K, V any] struct {
 	place    serde.Place
 	keyBuf   []byte
 	valueBuf []byte
+	view     KeyValueStore[K, V] // for processors
 }
 
 // openKeyValue opens a store of the task; all nodes that use it share what it returns. Types of one store agree, as the handles that name it do.
@@ -309,6 +311,7 @@ func openKeyValue[K, V any](t *task, spec topology.Store, key serde.Serde[K], va
 	if s, ok := t.stores[spec.Name].(*keyValue[K, V]); ok {
 		return s
 	}
+	t.onlyOnce(spec.Name)
 	topic := t.placeOf(spec)
 	s := &keyValue[K, V]{t: t, spec: spec, key: key, value: value, keyPlace: serde.Place{Topic: topic, Key: true}, place: serde.Place{Topic: topic}}
 	t.stores[spec.Name] = s
@@ -393,12 +396,17 @@ func (s *keyValue[K, V]) putEncoded(key []byte, value V, null bool, ts int64, he
 type windowStore[K, V any] struct {
 	keyValue[K, V]
 	store *state.Window
+	view  WindowStore[K, V] // for processors
 }
 
 func openWindow[K, V any](t *task, spec topology.Store, key serde.Serde[K], value serde.Serde[V]) *windowStore[K, V] {
+	if t.cfg == nil { // wired only to be checked
+		return &windowStore[K, V]{keyValue: keyValue[K, V]{t: t, spec: spec, key: key, value: value}}
+	}
 	if s, ok := t.stores[spec.Name].(*windowStore[K, V]); ok {
 		return s
 	}
+	t.onlyOnce(spec.Name)
 	topic := t.placeOf(spec)
 	s := &windowStore[K, V]{keyValue: keyValue[K, V]{
 		t: t, spec: spec, key: key, value: value, keyPlace: serde.Place{Topic: topic, Key: true}, place: serde.Place{Topic: topic},
@@ -447,6 +455,13 @@ func (e *StoreError) Unwrap() error { return e.Err }
 
 func (t *task) storeFailed(store, op string, err error) {
 	tasks.Throw(&StoreError{store, op, err})
+}
+
+// onlyOnce panics if a store is open already, with other types than those it is now asked for.
+func (t *task) onlyOnce(store string) {
+	if t.stores[store] != nil {
+		panic(fmt.Sprintf("streams: store %q has other types than the handle it is asked for with", store))
+	}
 }
 
 // placeOf is the topic that serdes of a store are told: its changelog, also if it has none (F-035).

@@ -55,7 +55,7 @@ type options struct {
 	caching      *bool
 	noLogging    bool
 	changelog    map[string]string
-	retention    time.Duration
+	retention    *time.Duration
 	keepsPlaces  bool
 	partitions   int
 	partitioner  any // func(Record[K, V], int) Placement
@@ -65,7 +65,9 @@ type options struct {
 func gather[O any](list []O, apply func(O, *options)) options {
 	var o options
 	for _, e := range list {
-		apply(e, &o)
+		if any(e) != nil {
+			apply(e, &o)
+		}
 	}
 	return o
 }
@@ -81,8 +83,8 @@ func (o *options) applyStore(s *topology.Store) {
 	if o.noLogging {
 		s.Logging = false
 	}
-	if o.retention > 0 {
-		s.Retention = o.retention
+	if o.retention != nil {
+		s.Retention = *o.retention
 	}
 	s.ChangelogConfig = o.changelog
 }
@@ -220,7 +222,7 @@ func Changelog(config map[string]string) StoreKnob {
 }
 
 // Retention keeps the rows of a window store for d. Less than the windows need (size and grace) is a Build error.
-func Retention(d time.Duration) StoreKnob { return StoreKnob{func(o *options) { o.retention = d }} }
+func Retention(d time.Duration) StoreKnob { return StoreKnob{func(o *options) { o.retention = &d }} }
 
 // RekeyOnly is an option of key-changing operators.
 type RekeyOnly struct{ set func(*options) }
@@ -295,7 +297,7 @@ func serdeFor[T any](b *Builder, op, at string, key bool, given []SerdeOption, i
 		if s, ok := g.serde.(serde.Serde[T]); ok {
 			return s
 		}
-		b.mistake(op, at, fmt.Errorf("%w: %s serde for %v, where the operator has %v", ErrSerdeType, what(key), g.typ, t))
+		b.mistake(op, at, wrongSerde(g, t))
 		return nil
 	}
 	if inherited != nil {
@@ -313,6 +315,14 @@ func serdeFor[T any](b *Builder, op, at string, key bool, given []SerdeOption, i
 	b.mistake(op, at, fmt.Errorf("%w %v of the %s; give one with streams.%sSerde, or a default with streams.DefaultSerde or streams.DefaultJSON",
 		ErrNoSerde, t, what(key), map[bool]string{true: "Key", false: "Value"}[key]))
 	return nil
+}
+
+// wrongSerde says why a serde that an option gives does not serve for t.
+func wrongSerde(g SerdeOption, t reflect.Type) error {
+	if g.serde == nil {
+		return fmt.Errorf("%w %v of the %s: the one given is nil", ErrNoSerde, g.typ, what(g.key))
+	}
+	return fmt.Errorf("%w: %s serde for %v, where the operator has %v", ErrSerdeType, what(g.key), g.typ, t)
 }
 
 func what(key bool) string {

@@ -17,6 +17,8 @@ type StoreRef interface {
 	storeName() string
 	declaration() (topology.Store, error)
 	sameTypes(other StoreRef) bool
+	builder() *Builder // of the table whose store this is, if it is a table's
+	prepare(t *task)   // fixes the types of the store in a task
 }
 
 // StoreHandle is the typed name of a store. S is what it opens to in a processor and in a test.
@@ -31,11 +33,13 @@ type (
 		store topology.Store
 		key   serde.Serde[K]
 		value serde.Serde[V]
+		of    *Builder // whose table this is the store of; nil for a store declared by itself
 	}
 	WindowHandle[K, V any] struct {
 		store topology.Store
 		key   serde.Serde[K]
 		value serde.Serde[V]
+		of    *Builder // whose table this is the store of; nil for a store declared by itself
 	}
 )
 
@@ -45,7 +49,7 @@ func NewKeyValueStore[K, V any](name string, key serde.Serde[K], value serde.Ser
 	s := topology.Store{Name: name, Kind: topology.KeyValueStore, Timestamped: true, Logging: true}
 	o := gather(opts, StoreOption.store)
 	o.applyStore(&s)
-	return KeyValueHandle[K, V]{s, key, value}
+	return KeyValueHandle[K, V]{s, key, value, nil}
 }
 
 // NewWindowStore declares a store of one value per key and window start. size is the length of a window; [Retention] says how long rows are kept, by
@@ -54,7 +58,7 @@ func NewWindowStore[K, V any](name string, key serde.Serde[K], value serde.Serde
 	s := topology.Store{Name: name, Kind: topology.WindowStore, Timestamped: true, Logging: true, WindowSize: size, Retention: size}
 	o := gather(opts, StoreOption.store)
 	o.applyStore(&s)
-	return WindowHandle[K, V]{s, key, value}
+	return WindowHandle[K, V]{s, key, value, nil}
 }
 
 func (h KeyValueHandle[K, V]) storeName() string { return h.store.Name }
@@ -65,18 +69,32 @@ func (h KeyValueHandle[K, V]) declaration() (topology.Store, error) {
 }
 
 func (h WindowHandle[K, V]) declaration() (topology.Store, error) {
+	if h.store.WindowSize < time.Millisecond {
+		return h.store, fmt.Errorf("%w: store %s: window size %v is below one millisecond", ErrBadWindow, h.store.Name, h.store.WindowSize)
+	}
 	if h.store.Retention < h.store.WindowSize {
-		return h.store, fmt.Errorf("%w: retention %v is below the window size %v", ErrBadWindow, h.store.Retention, h.store.WindowSize)
+		return h.store, fmt.Errorf("%w: store %s: retention %v is below the window size %v", ErrBadWindow, h.store.Name, h.store.Retention, h.store.WindowSize)
 	}
 	return h.store, declared(h.store, h.key == nil, h.value == nil)
 }
 
 func declared(s topology.Store, noKey, noValue bool) error {
-	if noKey || noValue {
-		return fmt.Errorf("%w: store %s", ErrNoSerde, s.Name)
+	switch {
+	case noKey:
+		return fmt.Errorf("%w of the key: store %s", ErrNoSerde, s.Name)
+	case noValue:
+		return fmt.Errorf("%w of the value: store %s", ErrNoSerde, s.Name)
+	case s.Kind == topology.KeyValueStore && s.Retention != 0:
+		return fmt.Errorf("%w: store %s has no windows, and so no retention", ErrBadOption, s.Name)
 	}
 	return nil
 }
+
+func (h KeyValueHandle[K, V]) builder() *Builder { return h.of }
+func (h WindowHandle[K, V]) builder() *Builder   { return h.of }
+
+func (h KeyValueHandle[K, V]) prepare(t *task) { openKeyValue(t, h.store, h.key, h.value) }
+func (h WindowHandle[K, V]) prepare(t *task)   { openWindow(t, h.store, h.key, h.value) }
 
 func (h KeyValueHandle[K, V]) sameTypes(o StoreRef) bool {
 	_, ok := o.(KeyValueHandle[K, V])
@@ -95,20 +113,57 @@ func (c *call) declare(ref StoreRef) string {
 		return ""
 	}
 	s, err := ref.declaration()
+	if of := ref.builder(); of != nil {
+		err = nil // if there is one, it was reported where the table is made
+		switch {
+		case of != c.b:
+			err = fmt.Errorf("%w: store %q", ErrOtherBuilder, s.Name)
+		case s.Name == "":
+			err = fmt.Errorf("%w: the table has no store; give it one with streams.Materialized", ErrBadOption)
+		}
+	} else if bad := topology.CheckName(s.Name); bad != nil {
+		err = fmt.Errorf("store: %w", badName(bad))
+	}
 	if err != nil {
 		c.mistake(err)
 		return ""
 	}
-	if s.Name == "" {
-		c.mistake(fmt.Errorf("%w: the table has no store; give it one with streams.Materialized", ErrBadOption))
-		return ""
-	}
 	if d := c.b.stores[s.Name]; d == nil {
-		c.b.stores[s.Name] = &declaredStore{s, ref, c.at}
+		c.b.stores[s.Name] = &declaredStore{store: s, ref: ref, at: c.at}
 	} else if !d.ref.sameTypes(ref) || !reflect.DeepEqual(d.store, s) {
-		c.mistake(fmt.Errorf("%w: %q, at %s", ErrStoreConflict, s.Name, d.at))
+		c.mistake(fmt.Errorf("%w: %q, with other types or options at %s", ErrStoreConflict, s.Name, d.at))
 	}
 	return s.Name
+}
+
+// own notes the store of an operator. No other operator may have one of the same name.
+func (c *call) own(ref StoreRef) {
+	s, _ := ref.declaration()
+	if err := topology.CheckName(s.Name); err != nil {
+		c.mistake(fmt.Errorf("store: %w", badName(err)))
+		return
+	}
+	if s.Kind == topology.KeyValueStore && s.Retention != 0 {
+		c.mistake(fmt.Errorf("%w: store %s has no windows, and so no retention", ErrBadOption, s.Name))
+	}
+	switch d := c.b.stores[s.Name]; {
+	case d == nil:
+		c.b.stores[s.Name] = &declaredStore{store: s, ref: ref, at: c.at, owned: true}
+	case d.owned:
+		c.mistake(fmt.Errorf("%w: store %q is that of the operator at %s", ErrDuplicateName, s.Name, d.at))
+	default:
+		c.mistake(fmt.Errorf("%w: %q, for a processor at %s; give that one the handle of the table", ErrStoreConflict, s.Name, d.at))
+	}
+}
+
+// addStore writes the store of an operator. What is wrong with its name was reported by own.
+func (c *call) addStore(g *topology.Graph, s topology.Store, named bool) {
+	if !named && c.b.opts.requireNames {
+		c.mistake(fmt.Errorf("%w: store %s; give it one of your own", ErrNameRequired, s.Name))
+	}
+	if topology.CheckName(s.Name) == nil && !g.HasStore(s.Name) {
+		g.AddStore(s, c.at)
+	}
 }
 
 // Stores, as processors see them, return no errors. A store that fails (a broken disk, bytes that do not decode) ends the processing of the record, and its
@@ -150,11 +205,19 @@ type WindowStore[K, V any] interface {
 }
 
 func (h KeyValueHandle[K, V]) open(t *task) KeyValueStore[K, V] {
-	return keyValueView[K, V]{openKeyValue(t, h.store, h.key, h.value), isNull[V]()}
+	s := openKeyValue(t, h.store, h.key, h.value)
+	if s.view == nil { // made once, as processors ask for it with every record
+		s.view = keyValueView[K, V]{s, isNull[V]()}
+	}
+	return s.view
 }
 
 func (h WindowHandle[K, V]) open(t *task) WindowStore[K, V] {
-	return windowView[K, V]{openWindow(t, h.store, h.key, h.value), isNull[V]()}
+	s := openWindow(t, h.store, h.key, h.value)
+	if s.view == nil {
+		s.view = windowView[K, V]{s, isNull[V]()}
+	}
+	return s.view
 }
 
 // keyValueView is a task's store as a processor sees it.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -97,7 +98,7 @@ func givenSerde[T any](c *call, key bool) serde.Serde[T] {
 			if s, ok := g.serde.(serde.Serde[T]); ok {
 				return s
 			}
-			c.mistake(fmt.Errorf("%w: %s serde for %v", ErrSerdeType, what(key), g.typ))
+			c.mistake(wrongSerde(g, reflect.TypeFor[T]()))
 		}
 	}
 	return nil
@@ -241,6 +242,10 @@ func (s *Stream[K, V]) Print(label string, opts ...StepOption) {
 // Merge takes the records of both streams, in no promised order between the two.
 func (s *Stream[K, V]) Merge(other *Stream[K, V], opts ...StepOption) *Stream[K, V] {
 	c := s.b.operator("KSTREAM-MERGE-", gather(opts, StepOption.step))
+	if other == nil {
+		c.mistake(fmt.Errorf("%w: the other stream is nil", ErrBadOption))
+		return s
+	}
 	c.same(other.above)
 	st := c.add(func(g *topology.Graph) {
 		c.node(g, specOf(func(t *task, n *nodeInfo) sink[K, V] { return &pass[K, V]{} }), nil, s.name, other.name)
@@ -288,11 +293,12 @@ func (b *Branches[K, V]) Default(opts ...StepOption) *Stream[K, V] {
 }
 
 func (b *Branches[K, V]) add(o options, is func(key K, value V) bool) *Stream[K, V] {
-	c := &call{b: b.b, name: b.name + o.name, at: caller(), opts: o}
+	c := &call{b: b.b, name: b.name + o.name, at: b.b.line(), opts: o}
 	c.need(is)
 	b.b.newName("") // a branch takes one from the counter, though it is named after the split (F-015)
 	if b.defaulted {
 		c.mistake(ErrUnfinishedSplit)
+		c.name = b.b.newName(b.name) // a name nobody has, so that there is one mistake and not two
 	}
 	b.choice.conditions = append(b.choice.conditions, is)
 	a := simple(c, b.above, func(t *task, n *nodeInfo) sink[K, V] { return &pass[K, V]{} })
@@ -309,7 +315,7 @@ func (s *Stream[K, V]) Repartition(name string, opts ...RepartitionOption) *Stre
 	if name == "" {
 		name = s.b.newName("KSTREAM-REPARTITION-")
 	}
-	c := &call{b: s.b, name: name, at: caller(), opts: o}
+	c := &call{b: s.b, name: name, at: s.b.line(), opts: o}
 	if o.partitions < 0 {
 		c.mistake(fmt.Errorf("%w: %d partitions", ErrBadOption, o.partitions))
 	}
@@ -326,7 +332,9 @@ func partitionerOf[K, V any](c *call) func(Record[K, V], int) Placement {
 	}
 	f, ok := c.opts.partitioner.(func(Record[K, V], int) Placement)
 	if !ok {
-		c.mistake(fmt.Errorf("%w: PartitionBy takes %T", ErrBadOption, c.opts.partitioner))
+		c.mistake(fmt.Errorf("%w: PartitionBy has %T, where the stream is of %v and %v", ErrBadOption, c.opts.partitioner, reflect.TypeFor[K](), reflect.TypeFor[V]()))
+	} else {
+		c.need(f)
 	}
 	return f
 }
@@ -363,7 +371,8 @@ func (s *Stream[K, V]) Route(f func(r Record[K, V], from Origin) string, opts ..
 
 // GroupByKey groups by the present key.
 func (s *Stream[K, V]) GroupByKey(opts ...GroupOption) *Grouped[K, V] {
-	c := &call{b: s.b, name: s.name, at: caller(), opts: gather(opts, GroupOption.group)}
+	c := &call{b: s.b, name: s.name, at: s.b.line(), opts: gather(opts, GroupOption.group)}
+	c.checkName()
 	return grouped(c, s.above, s.serdes)
 }
 
@@ -403,11 +412,14 @@ func (s *Stream[K, V]) ToTable(opts ...TableOption) *Table[K, V] {
 		from = repartition(c, s.above, c.name, key, value, topology.Repartition{}, nil)
 	}
 	t := &tableInfo{store: store, at: c.at, keep: c.opts.hasStore}
+	if t.keep {
+		c.own(KeyValueHandle[K, V]{store, key, value, s.b})
+	}
 	st := c.add(func(g *topology.Graph) {
 		var stores []string
 		if t.keep {
 			stores = []string{store.Name}
-			g.AddStore(store, c.at)
+			c.addStore(g, store, c.opts.hasStore)
 		}
 		c.node(g, specOf(func(tk *task, n *nodeInfo) sink[K, V] { return newTableSource(tk, n, t, key, value) }), stores, from.name)
 	}, from.step)
@@ -439,11 +451,16 @@ func lookup[K, V, W, R any](s *Stream[K, V], t *Table[K, W], given any, left boo
 	o := gather(opts, LookupOption.lookup)
 	from, sd := s.above, s.serdes
 	if s.rekeyed {
-		name := o.name
-		if name == "" {
+		c := &call{b: s.b, name: o.name, at: s.b.line(), opts: o}
+		if o.name == "" {
+			c.name = s.name
+		}
+		c.checkName()
+		o = c.opts
+		name := c.name
+		if o.name == "" {
 			name = s.name
 		}
-		c := &call{b: s.b, name: name, at: caller(), opts: o}
 		sd.key = serdeFor(s.b, name, c.at, true, o.serdes, s.serdes.key)
 		sd.value = serdeFor(s.b, name, c.at, false, o.serdes, s.serdes.value)
 		from = repartition(c, s.above, name, sd.key, sd.value, topology.Repartition{}, nil)
@@ -454,6 +471,10 @@ func lookup[K, V, W, R any](s *Stream[K, V], t *Table[K, W], given any, left boo
 	}
 	c := s.b.operator(prefix, o)
 	c.need(given)
+	if t == nil {
+		c.mistake(fmt.Errorf("%w: the table is nil", ErrBadOption))
+		return &Stream[K, R]{above: from, serdes: serdes[K, R]{key: sd.key}}
+	}
 	c.same(t.above)
 	t.view.need()
 	sources := copartition(from, t.above)
@@ -531,7 +552,12 @@ func addProcessor[K, V any](c *call, from above, make func(t *task, n *nodeInfo)
 				g.AddStore(d.store, d.at)
 			}
 		}
-		c.node(g, specOf(make), names, from.name)
+		c.node(g, specOf(func(t *task, n *nodeInfo) sink[K, V] {
+			for _, ref := range c.opts.stores {
+				ref.prepare(t)
+			}
+			return make(t, n)
+		}), names, from.name)
 	}, from.step)
 	return above{b: c.b, step: s, name: c.name, sources: from.sources, rekeyed: from.rekeyed}
 }

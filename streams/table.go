@@ -92,12 +92,13 @@ func derive[K, V, U any](c *call, t *Table[K, V], make func(base, *materialized[
 	if c.opts.hasStore {
 		sd.key = serdeFor(c.b, c.name, c.at, true, nil, sd.key)
 		sd.value = serdeFor(c.b, c.name, c.at, false, c.opts.serdes, sd.value)
+		c.own(KeyValueHandle[K, U]{store, sd.key, sd.value, c.b})
 	}
 	s := c.add(func(g *topology.Graph) {
 		var stores []string
 		if info.keep {
 			stores = []string{store.Name}
-			g.AddStore(store, c.at)
+			c.addStore(g, store, true)
 		}
 		c.node(g, specOf(func(tk *task, n *nodeInfo) sink[K, change[V]] {
 			return make(base{tk, n}, newMaterialized(tk, n, info, sd.key, sd.value))
@@ -134,5 +135,5 @@ func (t *Table[K, V]) Store() KeyValueHandle[K, V] {
 	if t.info.store.Name != "" {
 		t.info.keep = true
 	}
-	return KeyValueHandle[K, V]{t.info.store, t.serdes.key, t.serdes.value}
+	return KeyValueHandle[K, V]{t.info.store, t.serdes.key, t.serdes.value, t.b}
 }

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"fmt"
 	"iter"
 
 	"github.com/millrace/millrace/streams/serde"
@@ -69,7 +70,7 @@ func (t *WindowedTable[K, V]) ToStream(opts ...StepOption) *WindowedStream[K, V]
 
 // WindowStore names the store of the aggregation, for processors, tests and queries.
 func (t *WindowedTable[K, V]) WindowStore() WindowHandle[K, V] {
-	return WindowHandle[K, V]{t.info.store, t.inner, t.serdes.value}
+	return WindowHandle[K, V]{t.info.store, t.inner, t.serdes.value, t.b}
 }
 
 // WindowedStream is a stream of windowed keys, KStream<Windowed<K>, V>. Map, SelectKey, FlatMap, GroupBy and Process lead back to a [Stream];
@@ -192,6 +193,10 @@ func (s *WindowedStream[K, V]) ForEach(f func(key window.Windowed[K], value V), 
 // Merge is [Stream.Merge].
 func (s *WindowedStream[K, V]) Merge(other *WindowedStream[K, V], opts ...StepOption) *WindowedStream[K, V] {
 	c := s.b.operator("KSTREAM-MERGE-", gather(opts, StepOption.step))
+	if other == nil {
+		c.mistake(fmt.Errorf("%w: the other stream is nil", ErrBadOption))
+		return s
+	}
 	c.same(other.above)
 	st := c.add(func(g *topology.Graph) {
 		c.node(g, specOf(func(t *task, n *nodeInfo) sink[window.Windowed[K], V] { return &pass[window.Windowed[K], V]{} }), nil, s.name, other.name)
