@@ -245,6 +245,15 @@ func copartition(handles ...above) []string {
 	return all
 }
 
+// copartitioned says that sources must have the same number of partitions.
+func (c *call) copartitioned(g *topology.Graph, sources []string) {
+	var resolved []string
+	for _, name := range sources {
+		resolved = append(resolved, c.b.resolve(name))
+	}
+	g.Copartition(resolved...)
+}
+
 // markFilters tells each repartition filter whether a relaxed join lies somewhere below it (F-029).
 func (b *Builder) markFilters() {
 	for _, s := range b.steps {

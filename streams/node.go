@@ -28,11 +28,18 @@ func recOf[K, V any](r Record[K, V]) rec[K, V] {
 	return rec[K, V]{r.Key, r.Value, r.Timestamp.UnixMilli(), r.Headers, r.NullKey, r.NullValue}
 }
 
-// change is what flows between table nodes: the new value of a row. The old one, which grouped tables and table joins will need, is known to the stores.
+// change is what flows between table nodes: the new value of a row and, where somebody below asked for it, the old one (F-070).
 type change[V any] struct {
-	new     V
-	newNull bool
+	new, old V
+	newNull  bool
+	hasOld   bool
 }
+
+// setOld sets the old value to that of a row.
+func (c *change[V]) setOld(row found[V]) { c.old, c.hasOld = row.value, row.ok }
+
+// withoutOld is a change for children that did not ask for the old value.
+func (c change[V]) withoutOld() change[V] { return change[V]{new: c.new, newNull: c.newNull} }
 
 // sink takes records of one type: the edge of the graph.
 type sink[K, V any] interface{ process(r rec[K, V]) }

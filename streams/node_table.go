@@ -29,7 +29,11 @@ func (s *tableSource[K, V]) process(r rec[K, V]) {
 		s.t.ctx.Drop("null key in a table")
 		return
 	}
-	s.out.set(rec[K, change[V]]{key: r.key, value: change[V]{new: r.value, newNull: r.nullValue}, ts: r.ts, headers: r.headers})
+	c := change[V]{new: r.value, newNull: r.nullValue}
+	if s.out.wantsOld() {
+		c.setOld(s.out.kv.lookup(r.key))
+	}
+	s.out.set(rec[K, change[V]]{key: r.key, value: c, ts: r.ts, headers: r.headers})
 }
 
 // materialized hands changes of a table on: at once, or through a store of its own, which with caching does it when it is flushed.
@@ -52,13 +56,16 @@ func (m *materialized[K, V]) open() error {
 	}
 	m.kv = openKeyValue(m.t, m.info.store, m.key, m.val)
 	if m.caches() {
-		m.kv.store.SetFlushListener(m.flushed, false)
+		m.kv.store.SetFlushListener(m.flushed, m.info.old)
 	}
 	return nil
 }
 
 // caches reports whether changes are handed on when the store is flushed, and not at once.
 func (m *materialized[K, V]) caches() bool { return m.info.store.Caching && m.t.cfg.caching }
+
+// wantsOld reports whether the node must look up the old value of a row itself, as its changes carry it and no cache knows it.
+func (m *materialized[K, V]) wantsOld() bool { return m.kv != nil && m.info.old && !m.caches() }
 
 // set puts a row and hands the change on.
 func (m *materialized[K, V]) set(r rec[K, change[V]]) {
@@ -67,9 +74,18 @@ func (m *materialized[K, V]) set(r rec[K, change[V]]) {
 		return
 	}
 	m.kv.put(r.key, r.value.new, r.value.newNull, r.ts, r.headers)
-	if !m.caches() {
-		m.forward(r)
+	m.sent(r)
+}
+
+// sent hands on the change of a row that was put, unless a cache will do it.
+func (m *materialized[K, V]) sent(r rec[K, change[V]]) {
+	if m.caches() {
+		return
 	}
+	if !m.info.old {
+		r.value = r.value.withoutOld()
+	}
+	m.forward(r)
 }
 
 // flushed takes a row that the cache lets go.
@@ -82,8 +98,37 @@ func (m *materialized[K, V]) flushed(u *state.Update) error {
 	} else {
 		r.value.new = m.kv.decodeValue(u.New)
 	}
+	if u.Old != nil {
+		r.value.old, r.value.hasOld = m.kv.decodeValue(u.Old), true
+	}
 	m.forward(r)
 	return nil
+}
+
+// found is a row as a store has it: a value and its time, or nothing.
+type found[V any] struct {
+	value V
+	ts    int64 // -1 if there is none
+	ok    bool
+}
+
+// fold is the change that a record makes to a row, and the time of the result (F-058). The old value of a row that did not exist is what initial
+// returned, as in Kafka Streams; it is only seen without a cache.
+func (a *aggregation[K, V, A]) fold(row found[A], r rec[K, V], null func(A) bool) (c change[A], ts int64) {
+	switch {
+	case row.ok:
+		c.old, c.hasOld = row.value, true
+	case a.first != nil:
+		c.new = a.first(r.value)
+		c.newNull = r.nullValue || null != nil && null(c.new)
+		return c, r.ts
+	default:
+		c.old = a.initial()
+		c.hasOld = null == nil || !null(c.old)
+	}
+	c.new = a.add(c.old, r.key, r.value)
+	c.newNull = null != nil && null(c.new)
+	return c, max(r.ts, row.ts)
 }
 
 // aggregator folds the records of a key into a row: count, reduce and aggregate without windows (F-058).
@@ -109,29 +154,16 @@ func (n *aggregator[K, V, A]) process(r rec[K, V]) {
 	n.enter()
 	kv := n.out.kv
 	key := kv.encodeKey(r.key)
-	old, oldTime, ok := kv.get(key)
-	var c change[A]
-	switch {
-	case ok:
-		c.new = n.agg.add(old, r.key, r.value)
-	case n.agg.first != nil:
-		c.new = n.agg.first(r.value)
-	default:
-		c.new = n.agg.add(n.agg.initial(), r.key, r.value)
-	}
-	c.newNull = n.null != nil && n.null(c.new)
-	ts := max(r.ts, oldTime)
+	c, ts := n.agg.fold(kv.get(key), r, n.null)
 	kv.putEncoded(key, c.new, c.newNull, ts, r.headers)
-	if !n.out.caches() {
-		n.out.forward(rec[K, change[A]]{key: r.key, value: c, ts: ts, headers: r.headers})
-	}
+	n.out.sent(rec[K, change[A]]{key: r.key, value: c, ts: ts, headers: r.headers})
 }
 
 // windowAggregate folds the records of a key and window into a row (F-080…F-083).
 type windowAggregate[K, V, A any] struct {
 	base
 	children[window.Windowed[K], change[A]]
-	spec     topology.Store
+	table    *tableInfo
 	caches   bool
 	sd       serdes[K, A]
 	agg      aggregation[K, V, A]
@@ -142,13 +174,13 @@ type windowAggregate[K, V, A any] struct {
 }
 
 func newWindowAggregate[K, V, A any](t *task, n *nodeInfo, info *tableInfo, sd serdes[K, A], agg aggregation[K, V, A], w window.Spec) *windowAggregate[K, V, A] {
-	return &windowAggregate[K, V, A]{base: base{t, n}, spec: info.store, sd: sd, agg: agg, null: isNull[A](), w: w, observed: -1}
+	return &windowAggregate[K, V, A]{base: base{t, n}, table: info, sd: sd, agg: agg, null: isNull[A](), w: w, observed: -1}
 }
 
 func (n *windowAggregate[K, V, A]) open() error {
-	n.store = openWindow(n.t, n.spec, n.sd.key, n.sd.value)
-	if n.caches = n.spec.Caching && n.t.cfg.caching; n.caches {
-		n.store.store.SetFlushListener(n.flushed, false)
+	n.store = openWindow(n.t, n.table.store, n.sd.key, n.sd.value)
+	if n.caches = n.table.store.Caching && n.t.cfg.caching; n.caches {
+		n.store.store.SetFlushListener(n.flushed, n.table.old)
 	}
 	return nil
 }
@@ -175,20 +207,12 @@ func (n *windowAggregate[K, V, A]) process(r rec[K, V]) {
 }
 
 func (n *windowAggregate[K, V, A]) update(key []byte, start, end int64, r rec[K, V]) {
-	old, oldTime, ok := n.store.get(key, start)
-	var c change[A]
-	switch {
-	case ok:
-		c.new = n.agg.add(old, r.key, r.value)
-	case n.agg.first != nil:
-		c.new, c.newNull = n.agg.first(r.value), r.nullValue
-	default:
-		c.new = n.agg.add(n.agg.initial(), r.key, r.value)
-	}
-	c.newNull = c.newNull || n.null != nil && n.null(c.new)
-	ts := max(r.ts, oldTime)
+	c, ts := n.agg.fold(n.store.get(key, start), r, n.null)
 	n.store.put(key, start, c.new, c.newNull, ts, r.headers)
 	if !n.caches {
+		if !n.table.old {
+			c = c.withoutOld()
+		}
 		n.forward(rec[window.Windowed[K], change[A]]{key: windowOf(r.key, start, end), value: c, ts: ts, headers: r.headers})
 	}
 }
@@ -202,6 +226,9 @@ func (n *windowAggregate[K, V, A]) flushed(u *state.Update) error {
 	} else {
 		r.value.new = n.store.decodeValue(u.New)
 	}
+	if u.Old != nil {
+		r.value.old, r.value.hasOld = n.store.decodeValue(u.Old), true
+	}
 	n.forward(r)
 	return nil
 }
@@ -211,7 +238,7 @@ func windowOf[K any](key K, start, end int64) window.Windowed[K] {
 }
 
 // tableFilter keeps the rows that match. Without the old value it can't know whether a row was in the result, so every row that does not match is
-// deleted from it; a store of its own knows (F-066).
+// deleted from it (F-066).
 type tableFilter[K, V any] struct {
 	base
 	f    func(K, V) bool
@@ -224,10 +251,21 @@ func (n *tableFilter[K, V]) open() error                     { return n.out.open
 
 func (n *tableFilter[K, V]) process(r rec[K, change[V]]) {
 	n.enter()
-	if !r.value.newNull && n.f(r.key, r.value.new) != n.want {
-		var none V
-		r.value.new, r.value.newNull = none, true
+	var c change[V]
+	if c.newNull = r.value.newNull || n.f(r.key, r.value.new) != n.want; !c.newNull {
+		c.new = r.value.new
 	}
+	if n.out.info.old {
+		if n.out.kv != nil {
+			c.setOld(n.out.kv.lookup(r.key))
+		} else if r.value.hasOld && n.f(r.key, r.value.old) == n.want {
+			c.old, c.hasOld = r.value.old, true
+		}
+		if c.newNull && !c.hasOld {
+			return
+		}
+	}
+	r.value = c
 	n.out.set(r)
 }
 
@@ -244,10 +282,18 @@ func (n *tableMap[K, V, U]) open() error                     { return n.out.open
 
 func (n *tableMap[K, V, U]) process(r rec[K, change[V]]) {
 	out := rec[K, change[U]]{key: r.key, ts: r.ts, headers: r.headers, value: change[U]{newNull: r.value.newNull}}
-	if !r.value.newNull {
+	c := &out.value
+	if !c.newNull {
 		n.enter()
-		out.value.new = n.f(r.key, r.value.new)
-		out.value.newNull = n.null != nil && n.null(out.value.new)
+		c.new = n.f(r.key, r.value.new)
+		c.newNull = n.null != nil && n.null(c.new)
+	}
+	if n.out.wantsOld() {
+		c.setOld(n.out.kv.lookup(r.key))
+	} else if n.out.kv == nil && n.out.info.old && r.value.hasOld {
+		n.enter()
+		c.old = n.f(r.key, r.value.old)
+		c.hasOld = n.null == nil || !n.null(c.old)
 	}
 	n.out.set(out)
 }
@@ -263,7 +309,7 @@ func (n *toStream[K, V]) process(r rec[K, change[V]]) {
 type tableLookup[K, V, W, R any] struct {
 	base
 	children[K, R]
-	row  func(K) (W, int64, bool)
+	row  func(K) found[W]
 	f    func(K, V, W, bool) R
 	left bool
 	null func(R) bool
@@ -275,16 +321,15 @@ func (n *tableLookup[K, V, W, R]) process(r rec[K, V]) {
 		return
 	}
 	n.enter()
-	var row W
-	ok := false
+	var row found[W]
 	if !r.nullKey {
-		row, _, ok = n.row(r.key)
+		row = n.row(r.key)
 	}
-	if !ok && !n.left {
+	if !row.ok && !n.left {
 		return
 	}
 	out := rec[K, R]{key: r.key, ts: r.ts, headers: r.headers, nullKey: r.nullKey}
-	out.value = n.f(r.key, r.value, row, ok)
+	out.value = n.f(r.key, r.value, row.value, row.ok)
 	out.nullValue = n.null != nil && n.null(out.value)
 	n.forward(out)
 }
@@ -368,19 +413,19 @@ func (s *keyValue[K, V]) encodeValue(value V, null bool) []byte {
 	return b
 }
 
-// get reads a row by its encoded key. ts is -1 if there is none.
-func (s *keyValue[K, V]) get(key []byte) (value V, ts int64, ok bool) {
+// get reads a row by its encoded key.
+func (s *keyValue[K, V]) get(key []byte) found[V] {
 	b, ts, ok, err := s.store.Get(key)
 	if err != nil {
 		s.t.storeFailed(s.spec.Name, "get", err)
 	}
 	if !ok {
-		return value, -1, false
+		return found[V]{ts: -1}
 	}
-	return s.decodeValue(b), ts, true
+	return found[V]{s.decodeValue(b), ts, true}
 }
 
-func (s *keyValue[K, V]) lookup(key K) (value V, ts int64, ok bool) { return s.get(s.encodeKey(key)) }
+func (s *keyValue[K, V]) lookup(key K) found[V] { return s.get(s.encodeKey(key)) }
 
 func (s *keyValue[K, V]) put(key K, value V, null bool, ts int64, headers Headers) {
 	s.putEncoded(s.encodeKey(key), value, null, ts, headers)
@@ -424,15 +469,15 @@ func openWindow[K, V any](t *task, spec topology.Store, key serde.Serde[K], valu
 	return s
 }
 
-func (s *windowStore[K, V]) get(key []byte, start int64) (value V, ts int64, ok bool) {
+func (s *windowStore[K, V]) get(key []byte, start int64) found[V] {
 	b, ts, ok, err := s.store.Get(key, start)
 	if err != nil {
 		s.t.storeFailed(s.spec.Name, "get", err)
 	}
 	if !ok {
-		return value, -1, false
+		return found[V]{ts: -1}
 	}
-	return s.decodeValue(b), ts, true
+	return found[V]{s.decodeValue(b), ts, true}
 }
 
 func (s *windowStore[K, V]) put(key []byte, start int64, value V, null bool, ts int64, headers Headers) {

@@ -229,16 +229,16 @@ type keyValueView[K, V any] struct {
 func (v keyValueView[K, V]) isNull(value V) bool { return v.null != nil && v.null(value) }
 
 func (v keyValueView[K, V]) Get(key K) (value V, ok bool) {
-	value, _, ok = v.s.lookup(key)
-	return value, ok
+	row := v.s.lookup(key)
+	return row.value, row.ok
 }
 
 func (v keyValueView[K, V]) GetRecord(key K) (r Record[K, V], ok bool) {
-	value, ts, ok := v.s.lookup(key)
-	if !ok {
+	row := v.s.lookup(key)
+	if !row.ok {
 		return r, false
 	}
-	return Record[K, V]{Key: key, Value: value, Timestamp: time.UnixMilli(ts).UTC()}, true
+	return Record[K, V]{Key: key, Value: row.value, Timestamp: time.UnixMilli(row.ts).UTC()}, true
 }
 
 func (v keyValueView[K, V]) Put(key K, value V) {
@@ -331,8 +331,8 @@ func (v windowView[K, V]) Delete(key K, start time.Time) {
 }
 
 func (v windowView[K, V]) Get(key K, start time.Time) (value V, ok bool) {
-	value, _, ok = v.s.get(v.s.encodeKey(key), start.UnixMilli())
-	return value, ok
+	row := v.s.get(v.s.encodeKey(key), start.UnixMilli())
+	return row.value, row.ok
 }
 
 func (v windowView[K, V]) Fetch(key K, from, to time.Time) iter.Seq2[window.Windowed[K], V] {

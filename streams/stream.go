@@ -482,11 +482,7 @@ func lookup[K, V, W, R any](s *Stream[K, V], t *Table[K, W], given any, left boo
 		c.node(g, specOf(func(tk *task, n *nodeInfo) sink[K, V] {
 			return &tableLookup[K, V, W, R]{base: base{tk, n}, row: t.view.make(tk), f: f, left: left, null: isNull[R]()}
 		}), t.view.stores(), from.name)
-		var resolved []string
-		for _, name := range sources {
-			resolved = append(resolved, s.b.resolve(name))
-		}
-		g.Copartition(resolved...)
+		c.copartitioned(g, sources)
 	}, from.step, t.step)
 	st.relaxed = left
 	return &Stream[K, R]{above{b: s.b, step: st, name: c.name, sources: sources}, serdes[K, R]{key: sd.key}}

@@ -14,18 +14,43 @@ type Table[K, V any] struct {
 	view   tableView[K, V]
 }
 
-// tableInfo is the store behind a table, which a source table may or may not need.
+// tableInfo is what the builder decides about the node behind a table while the program goes on: whether it has a store, and whether its changes carry the
+// old value.
 type tableInfo struct {
 	store topology.Store
 	at    string
 	keep  bool // it is materialised
+	old   bool // its changes carry the old value
+
+	// derive asks the tables that this one is made of for old values; nil for one that is read from a topic or aggregated.
+	derive func(force bool) bool
+}
+
+// sendOld asks for the old value in the changes of the table (F-070). A table that is read from a topic and has no store can't know it: with force it gets
+// one, without it the answer is no.
+func (t *tableInfo) sendOld(force bool) bool {
+	if t.old {
+		return true
+	}
+	switch {
+	case t.derive != nil:
+		t.old = t.derive(force)
+	case t.keep || force:
+		t.keep, t.old = true, true
+	}
+	return t.old
+}
+
+// fromParent is how a table that is made of one other, row by row, comes by old values: from its own store, or from those of the other.
+func (t *tableInfo) fromParent(parent *tableInfo) {
+	t.derive = func(force bool) bool { return t.keep || parent.sendOld(force) }
 }
 
 // tableView is how others look rows of a table up: in its store, or in that of a table above, through its functions (F-067, F-069).
 type tableView[K, V any] struct {
 	need   func()          // makes sure that there is a store
 	stores func() []string // the stores that the lookup reads
-	make   func(t *task) func(key K) (value V, ts int64, ok bool)
+	make   func(t *task) func(key K) found[V]
 }
 
 // storeView looks up in the table's own store.
@@ -33,7 +58,7 @@ func storeView[K, V any](info *tableInfo, key serde.Serde[K], value serde.Serde[
 	return tableView[K, V]{
 		need:   func() { info.keep = true },
 		stores: func() []string { return []string{info.store.Name} },
-		make:   func(t *task) func(K) (V, int64, bool) { return openKeyValue(t, info.store, key, value).lookup },
+		make:   func(t *task) func(K) found[V] { return openKeyValue(t, info.store, key, value).lookup },
 	}
 }
 
@@ -50,9 +75,11 @@ func (t *Table[K, V]) FilterNot(drop func(key K, value V) bool, opts ...TableOpt
 func (t *Table[K, V]) filter(f func(key K, value V) bool, want bool, opts []TableOption) *Table[K, V] {
 	c := t.b.operator("KTABLE-FILTER-", gather(opts, TableOption.table))
 	c.need(f)
-	return derive(c, t, func(base base, out *materialized[K, V]) sink[K, change[V]] {
+	out := derive(c, t, func(base base, out *materialized[K, V]) sink[K, change[V]] {
 		return &tableFilter[K, V]{base: base, f: f, want: want, out: out}
 	}, func(k K, v V) (V, bool) { return v, f(k, v) == want })
+	out.info.old = t.info.sendOld(false) // so that rows which never matched need no deletion, where that costs nothing (F-066)
+	return out
 }
 
 // MapValues replaces the value of each row. f must be a pure function: without [Materialized] it is called again for lookups.
@@ -79,47 +106,72 @@ func mapTable[K, V, U any](c *call, t *Table[K, V], f func(K, V) U) *Table[K, U]
 	})
 }
 
-// derive adds a table operator that computes each row from one row of t, with a store if the options ask for one.
-func derive[K, V, U any](c *call, t *Table[K, V], make func(base, *materialized[K, U]) sink[K, change[V]], row func(K, V) (U, bool)) *Table[K, U] {
-	store := tableStore(c.opts)
-	info := &tableInfo{store: store, at: c.at, keep: c.opts.hasStore}
-	sd := serdes[K, U]{t.serdes.key, givenSerde[U](c, false)}
-	if sd.value == nil {
-		if same, ok := any(t.serdes.value).(serde.Serde[U]); ok && c.name != "" {
-			sd.value = same
-		}
-	}
+// derived is the result of a table operator: with a store if the options ask for one.
+type derived[K, R any] struct {
+	serdes serdes[K, R]
+	info   *tableInfo
+	view   tableView[K, R]
+}
+
+// derivedTable begins the result of a table operator. sd is what is known of its serdes without the options.
+func derivedTable[K, R any](c *call, sd serdes[K, R]) *derived[K, R] {
 	if c.opts.hasStore {
-		sd.key = serdeFor(c.b, c.name, c.at, true, nil, sd.key)
+		sd.key = serdeFor(c.b, c.name, c.at, true, c.opts.serdes, sd.key)
 		sd.value = serdeFor(c.b, c.name, c.at, false, c.opts.serdes, sd.value)
-		c.own(KeyValueHandle[K, U]{store, sd.key, sd.value, c.b})
+	} else if given := givenSerde[R](c, false); given != nil {
+		sd.value = given
 	}
-	s := c.add(func(g *topology.Graph) {
-		var stores []string
-		if info.keep {
-			stores = []string{store.Name}
-			c.addStore(g, store, true)
-		}
-		c.node(g, specOf(func(tk *task, n *nodeInfo) sink[K, change[V]] {
-			return make(base{tk, n}, newMaterialized(tk, n, info, sd.key, sd.value))
-		}), stores, t.name)
-	}, t.step)
-	view := storeView(info, sd.key, sd.value)
-	if !info.keep {
-		parent := t.view
-		view = tableView[K, U]{need: parent.need, stores: parent.stores, make: func(tk *task) func(K) (U, int64, bool) {
-			above := parent.make(tk)
-			return func(key K) (u U, ts int64, ok bool) {
-				v, ts, ok := above(key)
-				if !ok {
-					return u, ts, false
-				}
-				u, ok = row(key, v)
-				return u, ts, ok
+	d := &derived[K, R]{serdes: sd, info: &tableInfo{store: tableStore(c.opts), at: c.at, keep: c.opts.hasStore}}
+	if c.opts.hasStore {
+		c.own(KeyValueHandle[K, R]{d.info.store, sd.key, sd.value, c.b})
+	}
+	d.view = storeView(d.info, sd.key, sd.value)
+	return d
+}
+
+// write adds the store and the node that gives the result.
+func (d *derived[K, R]) write[V any](g *topology.Graph, c *call, make func(base, *materialized[K, R]) sink[K, change[V]], parents ...string) {
+	var stores []string
+	if d.info.keep {
+		stores = []string{d.info.store.Name}
+		c.addStore(g, d.info.store, true)
+	}
+	c.node(g, specOf(func(t *task, n *nodeInfo) sink[K, change[V]] {
+		return make(base{t, n}, newMaterialized(t, n, d.info, d.serdes.key, d.serdes.value))
+	}), stores, parents...)
+}
+
+// table is the handle of the result.
+func (d *derived[K, R]) table(c *call, st *step, sources []string) *Table[K, R] {
+	return &Table[K, R]{above{b: c.b, step: st, name: c.name, sources: sources}, d.serdes, d.info, d.view}
+}
+
+// derive adds a table operator that computes each row from one row of t.
+func derive[K, V, U any](c *call, t *Table[K, V], make func(base, *materialized[K, U]) sink[K, change[V]], row func(K, V) (U, bool)) *Table[K, U] {
+	sd := serdes[K, U]{key: t.serdes.key}
+	sd.value, _ = any(t.serdes.value).(serde.Serde[U])
+	d := derivedTable(c, sd)
+	d.info.fromParent(t.info)
+	st := c.add(func(g *topology.Graph) { d.write(g, c, make, t.name) }, t.step)
+	if !d.info.keep {
+		d.view = t.view.mapped(row)
+	}
+	return d.table(c, st, t.sources)
+}
+
+// mapped looks rows up through a function. A row for which it returns false is none.
+func (v tableView[K, V]) mapped[U any](f func(K, V) (U, bool)) tableView[K, U] {
+	return tableView[K, U]{need: v.need, stores: v.stores, make: func(t *task) func(K) found[U] {
+		above := v.make(t)
+		return func(key K) found[U] {
+			a := above(key)
+			if !a.ok {
+				return found[U]{ts: -1}
 			}
-		}}
-	}
-	return &Table[K, U]{above{b: c.b, step: s, name: c.name, sources: t.sources}, sd, info, view}
+			u, ok := f(key, a.value)
+			return found[U]{u, a.ts, ok}
+		}
+	}}
 }
 
 // ToStream gives the changes of the table as records; a deletion is a record with a null value.

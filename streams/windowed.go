@@ -31,10 +31,20 @@ func (t *WindowedTable[K, V]) FilterNot(drop func(key window.Windowed[K], value 
 func (t *WindowedTable[K, V]) filter(f func(window.Windowed[K], V) bool, want bool, opts []StepOption) *WindowedTable[K, V] {
 	c := t.b.operator("KTABLE-FILTER-", gather(opts, StepOption.step))
 	c.need(f)
+	info := t.derived()
+	info.old = t.info.sendOld(false)
 	a := simple(c, t.above, func(tk *task, n *nodeInfo) sink[window.Windowed[K], change[V]] {
-		return &tableFilter[window.Windowed[K], V]{base: base{tk, n}, f: f, want: want, out: &materialized[window.Windowed[K], V]{}}
+		out := &materialized[window.Windowed[K], V]{info: info}
+		return &tableFilter[window.Windowed[K], V]{base: base{tk, n}, f: f, want: want, out: out}
 	})
-	return &WindowedTable[K, V]{a, t.serdes, t.info, t.inner}
+	return &WindowedTable[K, V]{a, t.serdes, info, t.inner}
+}
+
+// derived is the info of a table that is made of t and has no store.
+func (t *WindowedTable[K, V]) derived() *tableInfo {
+	info := &tableInfo{}
+	info.fromParent(t.info)
+	return info
 }
 
 // MapValues is [Table.MapValues].
@@ -52,11 +62,13 @@ func (t *WindowedTable[K, V]) MapValuesWithKey[U any](f func(key window.Windowed
 }
 
 func mapWindowed[K, V, U any](c *call, t *WindowedTable[K, V], f func(window.Windowed[K], V) U) *WindowedTable[K, U] {
+	info := t.derived()
 	a := simple(c, t.above, func(tk *task, n *nodeInfo) sink[window.Windowed[K], change[V]] {
-		return &tableMap[window.Windowed[K], V, U]{base: base{tk, n}, f: f, null: isNull[U](), out: &materialized[window.Windowed[K], U]{}}
+		out := &materialized[window.Windowed[K], U]{info: info}
+		return &tableMap[window.Windowed[K], V, U]{base: base{tk, n}, f: f, null: isNull[U](), out: out}
 	})
 	sd := serdes[window.Windowed[K], U]{t.serdes.key, givenSerde[U](c, false)}
-	return &WindowedTable[K, U]{a, sd, t.info, t.inner}
+	return &WindowedTable[K, U]{a, sd, info, t.inner}
 }
 
 // ToStream is [Table.ToStream].
@@ -68,7 +80,8 @@ func (t *WindowedTable[K, V]) ToStream(opts ...StepOption) *WindowedStream[K, V]
 	return &WindowedStream[K, V]{a, t.serdes}
 }
 
-// WindowStore names the store of the aggregation, for processors, tests and queries.
+// WindowStore names the store of the aggregation, for processors, tests and queries. A table that was made of another has none: using its handle is a
+// Build error.
 func (t *WindowedTable[K, V]) WindowStore() WindowHandle[K, V] {
 	return WindowHandle[K, V]{t.info.store, t.inner, t.serdes.value, t.b}
 }

@@ -26,17 +26,18 @@ func counts(name string) streams.Topic[string, int64] {
 func in(b *streams.Builder) *streams.Stream[string, string] { return b.Stream(text("in")) }
 
 // The functions of the programs. None of them is ever called.
-func all[V any](string, V) bool                          { return true }
-func value(_, v string) string                           { return v }
-func same(v string) string                               { return v }
-func swap(k, v string) (string, string)                  { return v, k }
-func look(string, string)                                {}
-func concat(a, v string) string                          { return a + v }
-func enrich(v, w string) string                          { return v + w }
-func enrichLeft(v, w string, _ bool) string              { return v + w }
-func empty() string                                      { return "" }
-func add(a, _, v string) string                          { return a + v }
-func inner[V any](k window.Windowed[string], _ V) string { return k.Key }
+func all[V any](string, V) bool                             { return true }
+func value(_, v string) string                              { return v }
+func same(v string) string                                  { return v }
+func swap(k, v string) (string, string)                     { return v, k }
+func look(string, string)                                   {}
+func concat(a, v string) string                             { return a + v }
+func enrich(v, w string) string                             { return v + w }
+func enrichLeft(v, w string, _ bool) string                 { return v + w }
+func enrichOuter(v string, _ bool, w string, _ bool) string { return v + w }
+func empty() string                                         { return "" }
+func add(a, _, v string) string                             { return a + v }
+func inner[V any](k window.Windowed[string], _ V) string    { return k.Key }
 
 func forward(ctx *streams.Context[string, string], r streams.Record[string, string]) error {
 	ctx.Forward(r)
@@ -324,6 +325,59 @@ var topologies = map[string]func(b *streams.Builder){
 			To(counts("out"), streams.Named("sink"))
 		t := b.Table(text("t"), streams.Named("table"), streams.Materialized("rows"))
 		s.JoinTable(t, enrich, streams.Named("join")).To(text("joined"))
+	},
+	"tables_join": func(b *streams.Builder) {
+		b.Table(text("a")).Join(b.Table(text("b")), enrich).ToStream().To(text("out"))
+	},
+	"tables_left_join": func(b *streams.Builder) {
+		b.Table(text("a")).LeftJoin(b.Table(text("b")), enrichLeft).ToStream().To(text("out"))
+	},
+	"tables_outer_join": func(b *streams.Builder) {
+		b.Table(text("a")).OuterJoin(b.Table(text("b")), enrichOuter).ToStream().To(text("out"))
+	},
+	"tables_join_materialized": func(b *streams.Builder) {
+		b.Table(text("a")).Join(b.Table(text("b")), enrich, streams.Materialized("joined"), streams.ValueSerde(serde.String)).ToStream().To(text("out"))
+	},
+	"tables_join_named": func(b *streams.Builder) {
+		b.Table(text("a")).LeftJoin(b.Table(text("b")), enrichLeft, streams.Named("joining")).ToStream().To(text("out"))
+	},
+	"tables_join_derived": func(b *streams.Builder) {
+		a, c := b.Table(text("a")).Filter(all), b.Table(text("b")).MapValues(same)
+		a.Join(c, enrich).LeftJoin(b.Table(text("c"), streams.Materialized("rows")), enrichLeft).ToStream().To(text("out"))
+	},
+	"tables_join_aggregate": func(b *streams.Builder) {
+		sums := in(b).GroupBy(value).Reduce("sums", concat)
+		sums.OuterJoin(b.Table(text("b")), enrichOuter).Filter(all).ToStream().To(text("out"))
+	},
+	"table_joined_with_itself": func(b *streams.Builder) {
+		t := b.Table(text("a"))
+		t.Join(t.MapValues(same), enrich).ToStream().To(text("out"))
+	},
+	"table_join_then_stream_join": func(b *streams.Builder) {
+		joined := b.Table(text("a")).OuterJoin(b.Table(text("b")), enrichOuter)
+		in(b).JoinTable(joined, enrich).To(text("out"))
+	},
+	"table_group_count": func(b *streams.Builder) {
+		b.Table(text("a")).GroupBy(swap).Count("counts").ToStream().To(counts("out"))
+	},
+	"table_group_unnamed": func(b *streams.Builder) {
+		b.Table(text("a")).GroupBy(swap).Count(streams.Unnamed).ToStream().To(counts("out"))
+	},
+	"table_group_reduce_unnamed": func(b *streams.Builder) {
+		b.Table(text("a")).GroupBy(swap).Reduce(streams.Unnamed, concat, concat).ToStream().To(text("out"))
+	},
+	"table_group_named": func(b *streams.Builder) {
+		g := b.Table(text("a")).Filter(all).GroupBy(swap, streams.Named("grouping"))
+		g.Count("counts", streams.Named("counting")).ToStream().To(counts("out"))
+		g.Aggregate("sums", empty, add, add, streams.ValueSerde(serde.String)).ToStream().To(text("sums"))
+	},
+	"table_group_twice": func(b *streams.Builder) {
+		g := b.Table(text("a")).MapValues(same).GroupBy(swap)
+		g.Count("counts").ToStream().To(counts("out"))
+		g.Reduce("sums", concat, concat).Filter(all).ToStream().To(text("sums"))
+	},
+	"table_group_of_join": func(b *streams.Builder) {
+		b.Table(text("a")).LeftJoin(b.Table(text("b")), enrichLeft).GroupBy(swap).Count("counts").ToStream().To(counts("out"))
 	},
 }
 

@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.function.Consumer;
 
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.*;
@@ -17,6 +18,7 @@ import org.apache.kafka.streams.processor.api.FixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.Stores;
 
 /** Writes the description of each topology into the folder that is the one argument. The same programs, in Go, are in golden_test.go. */
@@ -27,6 +29,14 @@ public final class Topologies {
 
     static KStream<String, String> in(StreamsBuilder b) {
         return b.stream("in", STRINGS);
+    }
+
+    static KTable<String, String> table(StreamsBuilder b, String topic) {
+        return b.table(topic, STRINGS);
+    }
+
+    static String enrich(String v, String w) {
+        return v + w;
     }
 
     static KeyValue<String, String> swap(String k, String v) {
@@ -264,6 +274,48 @@ public final class Topologies {
             KTable<String, String> t = b.table("t", Consumed.with(Serdes.String(), Serdes.String()).withName("table"), stringsAs("rows"));
             s.join(t, (v, w) -> v + w, Joined.as("join")).to("joined", STRINGS_OUT);
         });
+        ALL.put("tables_join", b -> table(b, "a").join(table(b, "b"), Topologies::enrich).toStream().to("out", STRINGS_OUT));
+        ALL.put("tables_left_join", b -> table(b, "a").leftJoin(table(b, "b"), Topologies::enrich).toStream().to("out", STRINGS_OUT));
+        ALL.put("tables_outer_join", b -> table(b, "a").outerJoin(table(b, "b"), Topologies::enrich).toStream().to("out", STRINGS_OUT));
+        ALL.put("tables_join_materialized", b -> table(b, "a")
+            .join(table(b, "b"), Topologies::enrich, Topologies.<KeyValueStore<Bytes, byte[]>>stringsAs("joined")).toStream().to("out", STRINGS_OUT));
+        ALL.put("tables_join_named", b -> table(b, "a")
+            .leftJoin(table(b, "b"), Topologies::enrich, Named.as("joining")).toStream().to("out", STRINGS_OUT));
+        ALL.put("tables_join_derived", b -> {
+            KTable<String, String> a = table(b, "a").filter((k, v) -> true);
+            KTable<String, String> c = table(b, "b").mapValues(v -> v);
+            a.join(c, Topologies::enrich).leftJoin(b.table("c", STRINGS, Materialized.as("rows")), Topologies::enrich).toStream().to("out", STRINGS_OUT);
+        });
+        ALL.put("tables_join_aggregate", b -> {
+            KTable<String, String> sums = in(b).groupBy((k, v) -> v).reduce((x, y) -> x + y, Materialized.as("sums"));
+            sums.outerJoin(table(b, "b"), Topologies::enrich).filter((k, v) -> true).toStream().to("out", STRINGS_OUT);
+        });
+        ALL.put("table_joined_with_itself", b -> {
+            KTable<String, String> t = table(b, "a");
+            t.join(t.mapValues(v -> v), Topologies::enrich).toStream().to("out", STRINGS_OUT);
+        });
+        ALL.put("table_join_then_stream_join", b -> {
+            KTable<String, String> joined = table(b, "a").outerJoin(table(b, "b"), Topologies::enrich);
+            in(b).join(joined, Topologies::enrich).to("out", STRINGS_OUT);
+        });
+        ALL.put("table_group_count", b -> table(b, "a")
+            .groupBy(Topologies::swap).count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT));
+        ALL.put("table_group_unnamed", b -> table(b, "a").groupBy(Topologies::swap).count().toStream().to("out", COUNTS_OUT));
+        ALL.put("table_group_reduce_unnamed", b -> table(b, "a")
+            .groupBy(Topologies::swap).reduce((x, y) -> x + y, (x, y) -> x).toStream().to("out", STRINGS_OUT));
+        ALL.put("table_group_named", b -> {
+            KGroupedTable<String, String> g = table(b, "a").filter((k, v) -> true).groupBy(Topologies::swap, Grouped.as("grouping"));
+            g.count(Named.as("counting"), Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
+            g.aggregate(() -> "", (k, v, x) -> x + v, (k, v, x) -> x, Topologies.<KeyValueStore<Bytes, byte[]>>stringsAs("sums"))
+                .toStream().to("sums", STRINGS_OUT);
+        });
+        ALL.put("table_group_twice", b -> {
+            KGroupedTable<String, String> g = table(b, "a").mapValues(v -> v).groupBy(Topologies::swap);
+            g.count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
+            g.reduce((x, y) -> x + y, (x, y) -> x, Materialized.as("sums")).filter((k, v) -> true).toStream().to("sums", STRINGS_OUT);
+        });
+        ALL.put("table_group_of_join", b -> table(b, "a")
+            .leftJoin(table(b, "b"), Topologies::enrich).groupBy(Topologies::swap).count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT));
     }
 
     static final class Forward implements Processor<String, String, String, String> {
