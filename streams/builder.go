@@ -20,6 +20,7 @@ type Builder struct {
 
 	lines   map[string]int    // file:line of the calls, in the order of the program
 	merged  map[string]string // source names that were merged into others
+	joined  map[string]above  // by name of a stream: below the repartition topic of its joins
 	streams []*streamSource
 	stores  map[string]*declaredStore // by name: stores of operators and of processors
 }
@@ -61,7 +62,7 @@ type declaredStore struct {
 // NewBuilder starts an empty topology.
 func NewBuilder(opts ...BuilderOption) *Builder {
 	b := &Builder{
-		opts: builderOptions{serdes: map[reflect.Type]any{}}, lines: map[string]int{}, merged: map[string]string{},
+		opts: builderOptions{serdes: map[reflect.Type]any{}}, lines: map[string]int{}, merged: map[string]string{}, joined: map[string]above{},
 		stores: map[string]*declaredStore{},
 	}
 	for _, o := range opts {

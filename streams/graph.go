@@ -69,6 +69,15 @@ func (b *Builder) operator(prefix string, o options) *call {
 	return c
 }
 
+// part names one of several nodes of an operator: after the operator if that was named. One is taken from the counter in both cases (F-039).
+func (c *call) part(suffix, prefix string) string {
+	generated := c.b.newName(prefix)
+	if c.opts.name != "" {
+		return c.opts.name + suffix
+	}
+	return generated
+}
+
 // checkName reports an illegal name, once: the operator goes on as one without a name.
 func (c *call) checkName() {
 	if c.opts.name == "" {

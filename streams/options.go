@@ -35,6 +35,8 @@ type (
 	RepartitionOption interface{ repartition(*options) }
 	// AggregateOption configures Count, Reduce and Aggregate.
 	AggregateOption interface{ aggregate(*options) }
+	// JoinOption configures stream-stream joins.
+	JoinOption interface{ join(*options) }
 	// LookupOption configures stream-table joins.
 	LookupOption interface{ lookup(*options) }
 	// ProcessOption configures Process and its kin.
@@ -56,6 +58,7 @@ type options struct {
 	noLogging    bool
 	changelog    map[string]string
 	retention    *time.Duration
+	joinStores   string
 	keepsPlaces  bool
 	partitions   int
 	partitioner  any // func(Record[K, V], int) Placement
@@ -104,6 +107,7 @@ func (n NamedOption) sink(o *options)        { o.name = n.name }
 func (n NamedOption) group(o *options)       { o.name = n.name }
 func (n NamedOption) repartition(o *options) { o.name = n.name }
 func (n NamedOption) aggregate(o *options)   { o.name = n.name }
+func (n NamedOption) join(o *options)        { o.name = n.name }
 func (n NamedOption) lookup(o *options)      { o.name = n.name }
 func (n NamedOption) process(o *options)     { o.name = n.name }
 
@@ -112,15 +116,28 @@ type SerdeOption struct {
 	serde any // serde.Serde[T]
 	typ   reflect.Type
 	key   bool
+	other bool // of the other side of a join
 }
 
 // KeySerde gives the serde for the operator's result key. A serde of another type than that key is a Build error.
-func KeySerde[T any](s serde.Serde[T]) SerdeOption { return SerdeOption{s, reflect.TypeFor[T](), true} }
+func KeySerde[T any](s serde.Serde[T]) SerdeOption {
+	return SerdeOption{serde: s, typ: reflect.TypeFor[T](), key: true}
+}
 
 // ValueSerde gives the serde for the operator's result value: the aggregate of an aggregation, this side's value of a join.
 func ValueSerde[T any](s serde.Serde[T]) SerdeOption {
-	return SerdeOption{s, reflect.TypeFor[T](), false}
+	return SerdeOption{serde: s, typ: reflect.TypeFor[T]()}
 }
+
+// OtherValueSerde gives the serde for the value of a stream-stream join's other side.
+func OtherValueSerde[T any](s serde.Serde[T]) JoinSerde {
+	return JoinSerde{SerdeOption{serde: s, typ: reflect.TypeFor[T](), other: true}}
+}
+
+// JoinSerde is the result of [OtherValueSerde].
+type JoinSerde struct{ s SerdeOption }
+
+func (j JoinSerde) join(o *options) { j.s.add(o) }
 
 func (s SerdeOption) add(o *options)         { o.serdes = append(o.serdes, s) }
 func (s SerdeOption) table(o *options)       { s.add(o) }
@@ -130,6 +147,7 @@ func (s SerdeOption) sink(o *options)        { s.add(o) }
 func (s SerdeOption) group(o *options)       { s.add(o) }
 func (s SerdeOption) repartition(o *options) { s.add(o) }
 func (s SerdeOption) aggregate(o *options)   { s.add(o) }
+func (s SerdeOption) join(o *options)        { s.add(o) }
 func (s SerdeOption) lookup(o *options)      { s.add(o) }
 func (s SerdeOption) process(o *options)     { s.add(o) }
 
@@ -198,6 +216,7 @@ type StoreKnob struct{ set func(*options) }
 
 func (k StoreKnob) table(o *options)     { k.set(o) }
 func (k StoreKnob) aggregate(o *options) { k.set(o) }
+func (k StoreKnob) join(o *options)      { k.set(o) }
 func (k StoreKnob) store(o *options)     { k.set(o) }
 
 var (
@@ -223,6 +242,14 @@ func Changelog(config map[string]string) StoreKnob {
 
 // Retention keeps the rows of a window store for d. Less than the windows need (size and grace) is a Build error.
 func Retention(d time.Duration) StoreKnob { return StoreKnob{func(o *options) { o.retention = &d }} }
+
+// StoreName names the stores of a stream-stream join, which otherwise have generated names, whatever [Named] says.
+func StoreName(name string) JoinOnly { return JoinOnly{func(o *options) { o.joinStores = name }} }
+
+// JoinOnly is an option of stream-stream joins.
+type JoinOnly struct{ set func(*options) }
+
+func (j JoinOnly) join(o *options) { j.set(o) }
 
 // RekeyOnly is an option of key-changing operators.
 type RekeyOnly struct{ set func(*options) }
@@ -291,7 +318,7 @@ var (
 func serdeFor[T any](b *Builder, op, at string, key bool, given []SerdeOption, inherited serde.Serde[T]) serde.Serde[T] {
 	t := reflect.TypeFor[T]()
 	for _, g := range given {
-		if g.key != key {
+		if g.key != key || g.other {
 			continue
 		}
 		if s, ok := g.serde.(serde.Serde[T]); ok {

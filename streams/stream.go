@@ -94,7 +94,7 @@ func mapped[K, V, U any](c *call, s *Stream[K, V], a above) *Stream[K, U] {
 // givenSerde is the serde that the options name, nil if none does.
 func givenSerde[T any](c *call, key bool) serde.Serde[T] {
 	for _, g := range c.opts.serdes {
-		if g.key == key {
+		if g.key == key && !g.other {
 			if s, ok := g.serde.(serde.Serde[T]); ok {
 				return s
 			}
@@ -463,7 +463,7 @@ func lookup[K, V, W, R any](s *Stream[K, V], t *Table[K, W], given any, left boo
 		}
 		sd.key = serdeFor(s.b, name, c.at, true, o.serdes, s.serdes.key)
 		sd.value = serdeFor(s.b, name, c.at, false, o.serdes, s.serdes.value)
-		from = repartition(c, s.above, name, sd.key, sd.value, topology.Repartition{}, nil)
+		from = c.throughJoinTopic(s.above, name, sd.key, sd.value)
 	}
 	prefix := "KSTREAM-JOIN-"
 	if left {

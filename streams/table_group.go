@@ -76,10 +76,8 @@ func aggregateTable[K, V, A any](g *GroupedTable[K, V], prefix, store string, ag
 		kv.Name = g.b.newStoreName("KTABLE-AGGREGATE-") // also of a reduce, as in Kafka Streams
 	}
 	o.applyStore(&kv)
-	sinkName, sourceName := o.name+"-sink", o.name+"-source"
-	if o.name == "" {
-		sinkName, sourceName = g.b.newName("KSTREAM-SINK-"), g.b.newName("KSTREAM-SOURCE-")
-	}
+	names := &call{b: g.b, opts: o}
+	sinkName, sourceName := names.part("-sink", "KSTREAM-SINK-"), names.part("-source", "KSTREAM-SOURCE-")
 	c := g.b.operator(prefix, o)
 	c.need(agg.add)
 	c.need(agg.subtract)

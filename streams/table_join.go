@@ -58,10 +58,7 @@ func (f joiner[K, V, W, R]) reversed() joiner[K, W, V, R] {
 func joinTables[K, V, W, R any](t *Table[K, V], other *Table[K, W], given any, kind joinKind, f joiner[K, V, W, R], opts []TableOption) *Table[K, R] {
 	c := t.b.operator("KTABLE-MERGE-", gather(opts, TableOption.table))
 	c.need(given)
-	this, that := c.name+"-join-this", c.name+"-join-other"
-	if c.opts.name == "" {
-		this, that = t.b.newName("KTABLE-JOINTHIS-"), t.b.newName("KTABLE-JOINOTHER-")
-	}
+	this, that := c.part("-join-this", "KTABLE-JOINTHIS-"), c.part("-join-other", "KTABLE-JOINOTHER-")
 	out := derivedTable(c, serdes[K, R]{key: t.serdes.key})
 	if other == nil {
 		c.mistake(fmt.Errorf("%w: the other table is nil", ErrBadOption))

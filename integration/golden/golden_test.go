@@ -35,9 +35,12 @@ func concat(a, v string) string                             { return a + v }
 func enrich(v, w string) string                             { return v + w }
 func enrichLeft(v, w string, _ bool) string                 { return v + w }
 func enrichOuter(v string, _ bool, w string, _ bool) string { return v + w }
-func empty() string                                         { return "" }
-func add(a, _, v string) string                             { return a + v }
-func inner[V any](k window.Windowed[string], _ V) string    { return k.Key }
+
+var within = window.Within(time.Second).Grace(time.Second)
+
+func empty() string                                      { return "" }
+func add(a, _, v string) string                          { return a + v }
+func inner[V any](k window.Windowed[string], _ V) string { return k.Key }
 
 func forward(ctx *streams.Context[string, string], r streams.Record[string, string]) error {
 	ctx.Forward(r)
@@ -378,6 +381,40 @@ var topologies = map[string]func(b *streams.Builder){
 	},
 	"table_group_of_join": func(b *streams.Builder) {
 		b.Table(text("a")).LeftJoin(b.Table(text("b")), enrichLeft).GroupBy(swap).Count("counts").ToStream().To(counts("out"))
+	},
+	"streams_join": func(b *streams.Builder) {
+		in(b).Join(b.Stream(text("other")), enrich, within).To(text("out"))
+	},
+	"streams_left_join": func(b *streams.Builder) {
+		in(b).LeftJoin(b.Stream(text("other")), enrichLeft, within).To(text("out"))
+	},
+	"streams_outer_join": func(b *streams.Builder) {
+		in(b).OuterJoin(b.Stream(text("other")), enrichOuter, within).To(text("out"))
+	},
+	"streams_join_named": func(b *streams.Builder) {
+		in(b).OuterJoin(b.Stream(text("other")), enrichOuter, within, streams.Named("joining"), streams.StoreName("kept")).To(text("out"))
+		in(b).Join(b.Stream(text("other")), enrich, within, streams.Named("inner")).To(text("out"))
+		in(b).LeftJoin(b.Stream(text("other")), enrichLeft, within, streams.StoreName("left")).To(text("out"))
+	},
+	"streams_join_rekeyed": func(b *streams.Builder) {
+		in(b).Map(swap).Join(b.Stream(text("other")).SelectKey(value), enrich, within).To(text("out"))
+	},
+	"streams_join_rekeyed_named": func(b *streams.Builder) {
+		in(b).Map(swap).LeftJoin(b.Stream(text("other")).SelectKey(value), enrichLeft, within, streams.Named("joining")).To(text("out"))
+	},
+	"streams_join_rekeyed_twice": func(b *streams.Builder) {
+		s, other := in(b).Map(swap), b.Stream(text("other"))
+		s.Join(other, enrich, within).To(text("out"))
+		s.LeftJoin(other, enrichLeft, within).GroupByKey().Count("counts").ToStream().To(counts("counts"))
+	},
+	"streams_join_then_table": func(b *streams.Builder) {
+		s := in(b).Map(swap)
+		s.Join(b.Stream(text("other")), enrich, within).JoinTable(b.Table(text("t")), enrich).To(text("out"))
+		s.JoinTable(b.Table(text("u")), enrich).To(text("more"))
+	},
+	"stream_joined_with_itself": func(b *streams.Builder) {
+		s := in(b)
+		s.Join(s, enrich, within).To(text("out"))
 	},
 }
 

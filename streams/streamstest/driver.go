@@ -5,8 +5,9 @@
 //	in.Pipe("", "to be or not to be")
 //	got := out.ReadAll()
 //
-// Piping a record runs it through all sub-topologies to the end, repartition topics included, and commits; so every update is seen
-// and no cache collapses them. Partitions are those of the real thing: a record goes where the partitioner sends it, to a task of its own.
+// Piping a record runs it through all sub-topologies to the end, repartition topics included, and commits after each record on the way; so every update is
+// seen and no cache collapses them. Of all records that wait, the one with the lowest time is next, as in Java's TopologyTestDriver. Partitions are those of
+// the real thing: a record goes where the partitioner sends it, to a task of its own.
 package streamstest
 
 import (
@@ -39,8 +40,8 @@ func Partitions(topic string, n int) Option { return func(d *Driver) { d.counts[
 // WithConfig sets what an app would have: handlers, dead letter topic, cache. Brokers and StateDir are ignored.
 func WithConfig(cfg streams.Config) Option { return func(d *Driver) { d.cfg = cfg } }
 
-// CommitEvery commits after n records instead of after each, which lets caches collapse updates as in production. 0 commits only in
-// [Driver.Commit].
+// CommitEvery commits after n processed records, those of repartition topics included, instead of after each. That lets caches collapse updates as in
+// production. 0 commits only in [Driver.Commit].
 func CommitEvery(n int) Option { return func(d *Driver) { d.every = n } }
 
 // Driver runs one topology. It is closed by the test's Cleanup.
@@ -60,7 +61,10 @@ type Driver struct {
 	written []string // topics in the order of their first record
 	tasks   map[topology.TaskID]*running
 	order   []topology.TaskID
-	piped   int
+	readers map[tasks.TopicPartition]*running
+	arrived []tasks.TopicPartition // inputs of tasks that were written to
+	waiting heads
+	count   int // processed records
 	arena   tasks.Arena
 	dropped map[string]int64 // of tasks that were closed
 	err     error
@@ -91,7 +95,7 @@ func New(t testing.TB, topo *streams.Topology, opts ...Option) *Driver {
 	t.Helper()
 	d := &Driver{
 		t: t, topology: topo, graph: topo.Graph(), counts: map[string]int32{}, every: 1, now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
-		topics: map[string]*topicLog{}, tasks: map[topology.TaskID]*running{}, dropped: map[string]int64{},
+		topics: map[string]*topicLog{}, tasks: map[topology.TaskID]*running{}, readers: map[tasks.TopicPartition]*running{}, dropped: map[string]int64{},
 	}
 	for _, o := range opts {
 		o(d)
@@ -103,7 +107,7 @@ func New(t testing.TB, topo *streams.Topology, opts ...Option) *Driver {
 	d.dir = t.TempDir()
 	d.engine = pebblestore.New(pebblestore.Options{})
 	t.Cleanup(d.close)
-	d.count()
+	d.countPartitions()
 	for _, s := range d.graph.Subtopologies {
 		for p := range d.tasksOf(s) {
 			id := topology.TaskID{Subtopology: s.ID, Partition: p}
@@ -118,8 +122,8 @@ func New(t testing.TB, topo *streams.Topology, opts ...Option) *Driver {
 	return d
 }
 
-// count derives the partitions of repartition topics from what is upstream of them, as a broker does.
-func (d *Driver) count() {
+// countPartitions derives the partitions of repartition topics from what is upstream of them, as a broker does.
+func (d *Driver) countPartitions() {
 	metadata := d.graph.Metadata(d.naming)
 	for changed := true; changed; {
 		changed = false
@@ -217,6 +221,8 @@ func (d *Driver) open(s *topology.Subtopology, id topology.TaskID, r *running) e
 		if id.Partition < d.partitions(topic) {
 			p := tasks.TopicPartition{Topic: topic, Partition: id.Partition}
 			inputs[p] = max(0, r.offsets[p])
+			d.readers[p] = r
+			d.arrived = append(d.arrived, p)
 		}
 	}
 	r.program, r.fed = program, maps.Clone(inputs)
@@ -290,64 +296,88 @@ func (d *Driver) write(topic string, partition int32, r tasks.Record) {
 	r.Offset = int64(len(l.partitions[partition]))
 	l.order = append(l.order, place{partition, len(l.partitions[partition])})
 	l.partitions[partition] = append(l.partitions[partition], r)
+	if p := (tasks.TopicPartition{Topic: topic, Partition: partition}); d.readers[p] != nil {
+		d.arrived = append(d.arrived, p)
+	}
 }
 
-// settle runs every task until nothing is left to do.
+// deliver hands what was written to the tasks that read it.
+func (d *Driver) deliver() {
+	for _, p := range d.arrived {
+		r := d.readers[p]
+		records := d.topic(p.Topic).partitions[p.Partition]
+		if r.fed[p] == int64(len(records)) {
+			continue
+		}
+		_, waits, err := r.local.Head(p)
+		for ; r.fed[p] < int64(len(records)); r.fed[p]++ {
+			r.local.Add(p, records[r.fed[p]])
+		}
+		if err == nil && !waits {
+			err = d.wait(&head{reader: r, at: p})
+		}
+		if err != nil {
+			d.err = err
+			return
+		}
+	}
+	d.arrived = d.arrived[:0]
+}
+
+// wait puts a partition in its place among the others, if it has a record.
+func (d *Driver) wait(h *head) (err error) {
+	ok := false
+	if h.time, ok, err = h.reader.local.Head(h.at); ok {
+		d.waiting.add(h)
+	}
+	return err
+}
+
+// settle processes records, in the order of time over all tasks, until none is left.
 func (d *Driver) settle() {
-	for busy := d.err == nil; busy; {
-		busy = false
-		for _, id := range d.order {
-			r := d.tasks[id]
-			for p, next := range r.fed {
-				records := d.topic(p.Topic).partitions[p.Partition]
-				for ; next < int64(len(records)); next++ {
-					r.local.Add(p, records[next])
-				}
-				r.fed[p] = next
-			}
-			for {
-				processed, err := r.local.Process(d.now)
-				if err != nil {
-					d.err = err
-					return
-				}
-				if !processed {
-					break
-				}
-				busy = true
-			}
+	for d.err == nil {
+		d.deliver()
+		h := d.waiting.take()
+		if h == nil || d.err != nil {
+			return
+		}
+		if d.err = h.reader.local.Process(h.at, d.now); d.err != nil {
+			return
+		}
+		if d.err = d.wait(h); d.err != nil {
+			return
+		}
+		d.count++
+		if d.every > 0 && d.count%d.every == 0 {
+			d.flush()
+			d.commit()
 		}
 	}
 }
 
-// after commits if it is time, and runs what the flushed caches have led to.
-func (d *Driver) after() {
-	d.settle()
-	d.piped++
-	if d.every > 0 && d.piped%d.every == 0 {
-		d.Commit()
-	}
-}
-
-// Commit commits every task now.
+// Commit commits every task now, and first runs what the flushed caches lead to.
 func (d *Driver) Commit() {
 	for before := -1; d.err == nil && before != d.records(); {
 		before = d.records()
-		for _, id := range d.order {
-			if err := d.tasks[id].local.Flush(); err != nil {
-				d.err = err
-				return
-			}
-		}
+		d.flush()
 		d.settle()
 	}
+	d.commit()
+}
+
+func (d *Driver) flush() {
 	for _, id := range d.order {
-		if d.err != nil {
-			return
+		if d.err == nil {
+			d.err = d.tasks[id].local.Flush()
 		}
-		r := d.tasks[id]
-		if r.offsets, r.times, d.err = r.local.Commit(); d.err != nil {
-			return
+	}
+}
+
+func (d *Driver) commit() {
+	for _, id := range d.order {
+		if d.err == nil {
+			r := d.tasks[id]
+			r.offsets, r.times, d.err = r.local.Commit()
 		}
 	}
 }
@@ -368,7 +398,11 @@ func (d *Driver) AdvanceWallClock(by time.Duration) {
 		}
 		d.err = d.tasks[id].local.Punctuate(d.now)
 	}
-	d.after()
+	if d.every > 0 {
+		d.flush()
+		d.commit()
+	}
+	d.settle()
 }
 
 // Now is the wall clock.
@@ -382,6 +416,7 @@ func (d *Driver) Crash() { d.reopen(false) }
 
 func (d *Driver) reopen(clean bool) {
 	d.t.Helper()
+	d.arrived, d.waiting = nil, nil
 	for _, id := range d.order {
 		r := d.tasks[id]
 		d.keepDropped(r)

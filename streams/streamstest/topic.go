@@ -86,7 +86,7 @@ func (in *Input[K, V]) PipeRecords(records ...streams.Record[K, V]) {
 			}
 		}
 		in.d.write(in.topic, in.partition, out)
-		in.d.after()
+		in.d.settle()
 	}
 }
 
@@ -95,7 +95,7 @@ func (in *Input[K, V]) PipeRaw(key, value []byte) {
 	in.d.t.Helper()
 	in.d.write(in.topic, in.partition, tasks.Record{Key: key, Value: value, Timestamp: in.at.UnixMilli()})
 	in.at = in.at.Add(in.step)
-	in.d.after()
+	in.d.settle()
 }
 
 // Output reads the records of a topic, over all partitions in the order they were written.

@@ -31,6 +31,13 @@ public final class Topologies {
         return b.stream("in", STRINGS);
     }
 
+    static final JoinWindows WITHIN = JoinWindows.ofTimeDifferenceAndGrace(Duration.ofSeconds(1), Duration.ofSeconds(1));
+    static final StreamJoined<String, String, String> JOINED = StreamJoined.with(Serdes.String(), Serdes.String(), Serdes.String());
+
+    static KStream<String, String> other(StreamsBuilder b) {
+        return b.stream("other", STRINGS);
+    }
+
     static KTable<String, String> table(StreamsBuilder b, String topic) {
         return b.table(topic, STRINGS);
     }
@@ -316,6 +323,33 @@ public final class Topologies {
         });
         ALL.put("table_group_of_join", b -> table(b, "a")
             .leftJoin(table(b, "b"), Topologies::enrich).groupBy(Topologies::swap).count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT));
+        ALL.put("streams_join", b -> in(b).join(other(b), Topologies::enrich, WITHIN, JOINED).to("out", STRINGS_OUT));
+        ALL.put("streams_left_join", b -> in(b).leftJoin(other(b), Topologies::enrich, WITHIN, JOINED).to("out", STRINGS_OUT));
+        ALL.put("streams_outer_join", b -> in(b).outerJoin(other(b), Topologies::enrich, WITHIN, JOINED).to("out", STRINGS_OUT));
+        ALL.put("streams_join_named", b -> {
+            in(b).outerJoin(other(b), Topologies::enrich, WITHIN, JOINED.withName("joining").withStoreName("kept")).to("out", STRINGS_OUT);
+            in(b).join(other(b), Topologies::enrich, WITHIN, JOINED.withName("inner")).to("out", STRINGS_OUT);
+            in(b).leftJoin(other(b), Topologies::enrich, WITHIN, JOINED.withStoreName("left")).to("out", STRINGS_OUT);
+        });
+        ALL.put("streams_join_rekeyed", b -> in(b).map(Topologies::swap)
+            .join(other(b).selectKey((k, v) -> v), Topologies::enrich, WITHIN, JOINED).to("out", STRINGS_OUT));
+        ALL.put("streams_join_rekeyed_named", b -> in(b).map(Topologies::swap)
+            .leftJoin(other(b).selectKey((k, v) -> v), Topologies::enrich, WITHIN, JOINED.withName("joining")).to("out", STRINGS_OUT));
+        ALL.put("streams_join_rekeyed_twice", b -> {
+            KStream<String, String> s = in(b).map(Topologies::swap);
+            KStream<String, String> other = other(b);
+            s.join(other, Topologies::enrich, WITHIN, JOINED).to("out", STRINGS_OUT);
+            s.leftJoin(other, Topologies::enrich, WITHIN, JOINED).groupByKey().count(Materialized.as("counts")).toStream().to("counts", COUNTS_OUT);
+        });
+        ALL.put("streams_join_then_table", b -> {
+            KStream<String, String> s = in(b).map(Topologies::swap);
+            s.join(other(b), Topologies::enrich, WITHIN, JOINED).join(table(b, "t"), Topologies::enrich).to("out", STRINGS_OUT);
+            s.join(table(b, "u"), Topologies::enrich).to("more", STRINGS_OUT);
+        });
+        ALL.put("stream_joined_with_itself", b -> {
+            KStream<String, String> s = in(b);
+            s.join(s, Topologies::enrich, WITHIN, JOINED).to("out", STRINGS_OUT);
+        });
     }
 
     static final class Forward implements Processor<String, String, String, String> {
