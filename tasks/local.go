@@ -68,11 +68,24 @@ func (l *Local) Add(p TopicPartition, r Record) {
 	l.t.buffer(p).add(Batch{TopicPartition: p, Records: []Record{r}, Next: r.Offset + 1, End: r.Offset + 1})
 }
 
-// Process takes the next record through the task, if there is one.
-func (l *Local) Process(now time.Time) (processed bool, err error) {
-	l.t.ctx.now = now.UnixMilli()
-	n, err := l.t.process(now, 1)
-	return n > 0, err
+// Head is the time of the next record of a partition, if there is one. What has no valid time is skipped on the way, as a worker's task skips it.
+func (l *Local) Head(p TopicPartition) (ms int64, ok bool, err error) {
+	b := l.t.buffer(p)
+	err = l.t.run("process", func() { ok = l.t.prepareHead(b) })
+	return b.headTime, ok, err
+}
+
+// Process takes the next record of a partition, which [Local.Head] has found, through the task.
+func (l *Local) Process(p TopicPartition, now time.Time) error {
+	t := l.t
+	t.ctx.now = now.UnixMilli()
+	err := t.run("process", func() {
+		t.take(t.buffer(p))
+		t.punctuateStream()
+	})
+	t.processed++
+	t.ctx.Record = nil
+	return err
 }
 
 // Punctuate runs what the wall clock has made due.

@@ -108,13 +108,7 @@ func (t *Task) process(now time.Time, limit int) (n int, err error) {
 		if b == nil {
 			break
 		}
-		r := b.head()
-		t.ctx.streamTime = max(t.ctx.streamTime, b.headTime)
-		b.time = max(b.time, b.headTime)
-		t.ctx.Topic, t.ctx.Partition, t.ctx.Record = b.Topic, b.Partition, r
-		t.dirty = true
-		b.source.Process(r, b.headTime)
-		b.drop()
+		t.take(b)
 		n++
 		if punctuates || len(t.ctx.stream.list) > 0 {
 			t.punctuateStream()
@@ -126,6 +120,17 @@ func (t *Task) process(now time.Time, limit int) (n int, err error) {
 	t.processed += int64(n)
 	t.ctx.Record = nil
 	return n, nil
+}
+
+// take processes the head of a buffer.
+func (t *Task) take(b *buffer) {
+	r := b.head()
+	t.ctx.streamTime = max(t.ctx.streamTime, b.headTime)
+	b.time = max(b.time, b.headTime)
+	t.ctx.Topic, t.ctx.Partition, t.ctx.Record = b.Topic, b.Partition, r
+	t.dirty = true
+	b.source.Process(r, b.headTime)
+	b.drop()
 }
 
 // choose finds the buffer whose head has the lowest time, nil if the task has to wait. With the default idle time it waits for every partition that
