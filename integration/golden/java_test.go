@@ -20,25 +20,15 @@ func TestJava(t *testing.T) {
 	if err := kafka.Available(); err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir() // the sources may be read-only
-	if err := os.CopyFS(dir, os.DirFS("java")); err != nil {
+	classpath, err := kafka.Java(t.Context(), os.DirFS("java"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(name string, args ...string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, out)
-		}
+	out := t.TempDir()
+	java := exec.CommandContext(t.Context(), "java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classpath, "golden.Topologies", out)
+	if said, err := java.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
 	}
-	out := filepath.Join(dir, "described")
-	if err := os.Mkdir(out, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	run("mvn", "-q", "-B", "package")
-	run("java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", filepath.Join("target", "classes")+":"+filepath.Join("target", "lib", "*"),
-		"golden.Topologies", out)
 	written := read(t, out)
 	if len(written) == 0 {
 		t.Fatal("Java described nothing")

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-
-	"golang.org/x/sys/unix"
 )
 
 //go:embed pom.xml
@@ -26,14 +24,11 @@ func jars(ctx context.Context, version string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	unlock, err := lock(dir)
 	if err != nil {
 		return "", err
 	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return "", fmt.Errorf("kafka: lock %s: %w", dir, err)
-	}
+	defer unlock()
 	done := filepath.Join(dir, ".done")
 	if _, err := os.Stat(done); err == nil {
 		return dir, nil
