@@ -68,9 +68,7 @@ type Context[KOut, VOut any] struct {
 }
 
 // Forward hands r to every child, depth first: it returns when the record has run through all of them.
-func (c *Context[KOut, VOut]) Forward(r Record[KOut, VOut]) {
-	c.forward(&c.out, r)
-}
+func (c *Context[KOut, VOut]) Forward(r Record[KOut, VOut]) { forward(c.TaskContext, &c.out, r) }
 
 // ForwardTo hands r to one child by its node name. There being no such child is an error of this record.
 func (c *Context[KOut, VOut]) ForwardTo(child string, r Record[KOut, VOut]) error {
@@ -80,14 +78,15 @@ func (c *Context[KOut, VOut]) ForwardTo(child string, r Record[KOut, VOut]) erro
 			if i > 0 {
 				only.first = c.out.more[i-1]
 			}
-			c.forward(&only, r)
+			forward(c.TaskContext, &only, r)
 			return nil
 		}
 	}
 	return fmt.Errorf("streams: %s has no child %q", c.info.name, child)
 }
 
-func (c *Context[KOut, VOut]) forward(to *children[KOut, VOut], r Record[KOut, VOut]) {
+// forward hands a processor's record on, and then puts back what the task knows about the one that is being processed.
+func forward[K, V any](c TaskContext, to *children[K, V], r Record[K, V]) {
 	if r.Timestamp.UnixMilli() < 0 {
 		tasks.Throw(fmt.Errorf("%s forwards a record of %v, before 1970", c.info.name, r.Timestamp))
 	}
@@ -113,21 +112,20 @@ func (c *Context[KOut, VOut]) Schedule(every time.Duration, kind PunctuationType
 	return c.schedule(every, kind, func(now time.Time) error { return f(c, now) })
 }
 
-// FixedKeyContext is what a [FixedKeyProcessor] works with.
-type FixedKeyContext[K, VOut any] struct{ c Context[K, VOut] }
-
-// TaskContext is the part that all contexts have in common.
-func (c *FixedKeyContext[K, VOut]) TaskContext() TaskContext { return c.c.TaskContext }
+// FixedKeyContext is what a [FixedKeyProcessor] works with. Like [Context] it is the task's context.Context and belongs to the task's goroutine.
+type FixedKeyContext[K, VOut any] struct {
+	TaskContext
+	out children[K, VOut]
+}
 
 // Forward hands r to every child, depth first.
-func (c *FixedKeyContext[K, VOut]) Forward(r FixedKeyRecord[K, VOut]) { c.c.Forward(r.r) }
-
-// Store is [TaskContext.Store].
-func (c *FixedKeyContext[K, VOut]) Store[S any](h StoreHandle[S]) S { return c.c.Store(h) }
+func (c *FixedKeyContext[K, VOut]) Forward(r FixedKeyRecord[K, VOut]) {
+	forward(c.TaskContext, &c.out, r.r)
+}
 
 // Schedule is [Context.Schedule].
 func (c *FixedKeyContext[K, VOut]) Schedule(every time.Duration, kind PunctuationType, f func(ctx *FixedKeyContext[K, VOut], now time.Time) error) (stop func()) {
-	return c.c.schedule(every, kind, func(now time.Time) error { return f(c, now) })
+	return c.schedule(every, kind, func(now time.Time) error { return f(c, now) })
 }
 
 // Store opens a store that was given to the operator by [WithStores]. A store that was not given is a bug and panics.
@@ -269,11 +267,11 @@ func newProcessValues[K, VIn, VOut any, P FixedKeyProcessor[K, VIn, VOut]](b bas
 	return &processValues[K, VIn, VOut, P]{base: b, make: make}
 }
 
-func (n *processValues[K, VIn, VOut, P]) attach(child sink[K, VOut]) { n.ctx.c.out.attach(child) }
+func (n *processValues[K, VIn, VOut, P]) attach(child sink[K, VOut]) { n.ctx.out.attach(child) }
 
 func (n *processValues[K, VIn, VOut, P]) open() error {
 	n.enter()
-	n.ctx.c.TaskContext = TaskContext{n.t.cfg.ctx, n.t, n.info}
+	n.ctx.TaskContext = TaskContext{n.t.cfg.ctx, n.t, n.info}
 	n.p = n.make()
 	return initProcessor(n.p, &n.ctx)
 }
