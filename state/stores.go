@@ -267,6 +267,26 @@ func (s *Stores) DirtyBytes() int64 {
 	return n
 }
 
+// OpenIterators counts the iterators over a store that are neither closed nor expired.
+func (s *Stores) OpenIterators(store string) int {
+	if st := s.byName[store]; st != nil {
+		return len(st.rows().open)
+	}
+	return 0
+}
+
+// BreakForTest makes every use of a store fail with err until its task is closed, as a broken disk would. Its updates since the last commit are lost.
+func (s *Stores) BreakForTest(store string, err error) error {
+	st, e := s.Store(store)
+	if e != nil {
+		return e
+	}
+	r := st.rows()
+	r.forget(true)
+	r.err = err
+	return nil
+}
+
 // Flush flushes the stores in the order in which they were declared, so that what one store's listener writes into a later store is flushed as well.
 func (s *Stores) Flush() error {
 	for _, st := range s.list {

@@ -38,6 +38,20 @@ type abort struct{ err error }
 // Throw ends the processing of the record at hand. It does not return.
 func Throw(err error) { panic(abort{err}) }
 
+// Catch runs f and returns what it throws. A panic goes on.
+func Catch(f func()) (err error) {
+	defer func() {
+		r := recover()
+		if a, ok := r.(abort); ok {
+			err = a.err
+		} else if r != nil {
+			panic(r)
+		}
+	}()
+	f()
+	return nil
+}
+
 // Panic is a panic of a user function. Whoever runs the program adds where it happened.
 type Panic struct {
 	Value any

@@ -94,6 +94,9 @@ func (l *Local) Punctuate(now time.Time) error { return l.t.punctuateWall(now) }
 // Flush hands on what the caches hold. It may have to be called again when that led to more records.
 func (l *Local) Flush() error { return l.t.flush() }
 
+// CommitRequested reports whether a node has asked for a commit since the last one.
+func (l *Local) CommitRequested() bool { return l.t.ctx.commit }
+
 // Commit applies the write sets and returns the offsets that are committed with them.
 func (l *Local) Commit() (map[TopicPartition]int64, map[TopicPartition]int64, error) {
 	offsets := l.t.offsets()

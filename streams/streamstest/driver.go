@@ -2,19 +2,24 @@
 //
 //	d := streamstest.New(t, topology)
 //	in, out := d.Input(lines), d.Output(counts)
-//	in.Pipe("", "to be or not to be")
-//	got := out.ReadAll()
+//	in.PipeValues("to be or not to be")
+//	got := streamstest.Latest(out)
 //
-// Piping a record runs it through all sub-topologies to the end, repartition topics included, and commits after each record on the way; so every update is
-// seen and no cache collapses them. Of all records that wait, the one with the lowest time is next, as in Java's TopologyTestDriver. Partitions are those of
-// the real thing: a record goes where the partitioner sends it, to a task of its own.
+// Piping a record runs it through all sub-topologies to the end, repartition topics included, and commits; so every update is seen
+// and no cache collapses them. Partitions are those of the real thing: a record goes where the partitioner sends it, to a task of its own.
+//
+// [CommitEvery] lets caches work. [Driver.Restart] and [Driver.Crash] end the tasks and begin them again, from their stores or from their changelogs.
+// [Driver.FailProduce], [Driver.FailCommit] and [Driver.FailStore] are for what must not happen and will. [RunProcessor] tests one processor by itself,
+// and [Run] is a driver outside of a test.
+//
+// A Driver and what it gives out belong to the test's goroutine.
 package streamstest
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -29,92 +34,110 @@ import (
 )
 
 // Option configures a driver.
-type Option func(*Driver)
+type Option interface{ apply(*Driver) }
+
+type option func(*Driver)
+
+func (o option) apply(d *Driver) { o(d) }
 
 // StartAt sets the wall clock. Default: 2000-01-01 UTC, so that tests do not depend on the day they run.
-func StartAt(t time.Time) Option { return func(d *Driver) { d.now = t } }
+func StartAt(t time.Time) Option { return option(func(d *Driver) { d.now = t }) }
 
-// Partitions gives a topic n partitions; "*" is every topic that is not named. Default: 1.
-func Partitions(topic string, n int) Option { return func(d *Driver) { d.counts[topic] = int32(n) } }
+// Partitions gives a topic, or all that match a pattern of [path.Match] such as "*", n partitions. A name goes before patterns, and the first pattern
+// that matches before others. Default: 1. Repartition topics have as many as what is upstream of them, or as their operator says.
+func Partitions(topic string, n int) Option {
+	return option(func(d *Driver) { d.counts = append(d.counts, count{topic, n}) })
+}
 
-// WithConfig sets what an app would have: handlers, dead letter topic, cache. Brokers and StateDir are ignored.
-func WithConfig(cfg streams.Config) Option { return func(d *Driver) { d.cfg = cfg } }
+// WithConfig sets what an app would have: application id, guarantee, handlers, dead letter topic, print, and whether stores cache (CacheBytes; its size
+// does not matter). What concerns brokers, files, workers and intervals is ignored. Default: the zero Config, with the application id "test".
+func WithConfig(cfg streams.Config) Option { return option(func(d *Driver) { d.cfg = cfg }) }
 
 // CommitEvery commits after n processed records, those of repartition topics included, instead of after each. That lets caches collapse updates as in
-// production. 0 commits only in [Driver.Commit].
-func CommitEvery(n int) Option { return func(d *Driver) { d.every = n } }
+// production. 0 commits only in [Driver.Commit] and where a processor asks for it.
+func CommitEvery(n int) Option { return option(func(d *Driver) { d.every = n }) }
 
-// Driver runs one topology. It is closed by the test's Cleanup.
+// Driver runs one topology. It is closed by the test's Cleanup, which also fails the test if a processor did not close an iterator, and if the topology
+// stopped and nobody asked [Driver.Err].
 type Driver struct {
 	t        testing.TB
 	topology *streams.Topology
 	graph    *topology.Topology
 	cfg      streams.Config
 	naming   topology.Naming
-	counts   map[string]int32 // partitions by full topic name; "*" for the rest
+	counts   []count
 	every    int
 	now      time.Time
 	dir      string
 	engine   *pebblestore.Engine
 
-	topics  map[string]*topicLog
-	written []string // topics in the order of their first record
-	tasks   map[topology.TaskID]*running
-	order   []topology.TaskID
-	readers map[tasks.TopicPartition]*running
-	arrived []tasks.TopicPartition // inputs of tasks that were written to
-	waiting heads
-	count   int // processed records
-	arena   tasks.Arena
-	dropped map[string]int64 // of tasks that were closed
-	err     error
+	internal  map[string]int32 // partitions of repartition topics, by full name
+	topics    map[string]*topicLog
+	written   []string // topics in the order of their first record
+	tasks     map[topology.TaskID]*running
+	order     []topology.TaskID
+	readers   map[tasks.TopicPartition]*running
+	arrived   []tasks.TopicPartition // inputs of tasks that were written to
+	waiting   heads
+	processed int              // records processed since the last commit
+	asked     bool             // a processor asked for a commit
+	commits   int              // so far, of those that processors asked for
+	dropped   map[string]int64 // of tasks that were closed
+	arena     tasks.Arena
+	fail      failures
+
+	err  error // what stopped the topology
+	told bool  // the test has asked for it
+}
+
+// count is a number of partitions for the topics that match a pattern.
+type count struct {
+	pattern string
+	n       int
 }
 
 // running is one task, with what survives its restart.
 type running struct {
 	local   *tasks.Local
+	stores  *state.Stores
 	program tasks.Program
 	offsets map[tasks.TopicPartition]int64 // committed
 	times   map[tasks.TopicPartition]int64
 	fed     map[tasks.TopicPartition]int64 // handed to the task
 }
 
-// topicLog is a topic: its records by partition, and over all partitions in the order they were written.
-type topicLog struct {
-	partitions [][]tasks.Record
-	order      []place
-}
-
-type place struct {
-	partition int32
-	index     int
-}
-
 // New starts a topology. A topology that does not start fails the test.
 func New(t testing.TB, topo *streams.Topology, opts ...Option) *Driver {
 	t.Helper()
 	d := &Driver{
-		t: t, topology: topo, graph: topo.Graph(), counts: map[string]int32{}, every: 1, now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
-		topics: map[string]*topicLog{}, tasks: map[topology.TaskID]*running{}, readers: map[tasks.TopicPartition]*running{}, dropped: map[string]int64{},
+		t: t, topology: topo, graph: topo.Graph(), every: 1, now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
+		internal: map[string]int32{}, topics: map[string]*topicLog{}, tasks: map[topology.TaskID]*running{},
+		readers: map[tasks.TopicPartition]*running{}, dropped: map[string]int64{},
 	}
 	for _, o := range opts {
-		o(d)
+		if o != nil {
+			o.apply(d)
+		}
 	}
 	if d.cfg.ApplicationID == "" {
 		d.cfg.ApplicationID = "test"
+	}
+	for _, c := range d.counts {
+		if _, err := filepath.Match(c.pattern, ""); err != nil || c.n < 1 {
+			t.Fatalf("streamstest: Partitions(%q, %d): it takes a name or a pattern, and at least 1 partition", c.pattern, c.n)
+		}
 	}
 	d.naming = topology.Naming{ApplicationID: d.cfg.ApplicationID, ReplicationFactor: -1, WindowExtra: 24 * time.Hour}
 	d.dir = t.TempDir()
 	d.engine = pebblestore.New(pebblestore.Options{})
 	t.Cleanup(d.close)
-	d.countPartitions()
+	d.countInternal()
 	for _, s := range d.graph.Subtopologies {
 		for p := range d.tasksOf(s) {
 			id := topology.TaskID{Subtopology: s.ID, Partition: p}
-			r := &running{offsets: map[tasks.TopicPartition]int64{}, times: map[tasks.TopicPartition]int64{}}
-			d.tasks[id] = r
+			d.tasks[id] = &running{offsets: map[tasks.TopicPartition]int64{}, times: map[tasks.TopicPartition]int64{}}
 			d.order = append(d.order, id)
-			if err := d.open(s, id, r); err != nil {
+			if err := d.open(id); err != nil {
 				t.Fatalf("streamstest: %v", err)
 			}
 		}
@@ -122,9 +145,19 @@ func New(t testing.TB, topo *streams.Topology, opts ...Option) *Driver {
 	return d
 }
 
-// countPartitions derives the partitions of repartition topics from what is upstream of them, as a broker does.
-func (d *Driver) countPartitions() {
+// countInternal derives the partitions of repartition topics from what is upstream of them, as a broker does.
+func (d *Driver) countInternal() {
 	metadata := d.graph.Metadata(d.naming)
+	fixed := map[string]bool{}
+	for _, s := range metadata.Subtopologies {
+		for _, r := range s.RepartitionSourceTopics {
+			if r.Partitions > 0 {
+				d.internal[r.Name], fixed[r.Name] = r.Partitions, true
+			} else {
+				d.internal[r.Name] = 0
+			}
+		}
+	}
 	for changed := true; changed; {
 		changed = false
 		for _, s := range metadata.Subtopologies {
@@ -133,14 +166,11 @@ func (d *Driver) countPartitions() {
 				most = max(most, d.partitions(topic))
 			}
 			for _, r := range s.RepartitionSourceTopics {
-				if r.Partitions > 0 {
-					d.counts[r.Name] = r.Partitions
-				}
-				most = max(most, d.counts[r.Name])
+				most = max(most, d.internal[r.Name])
 			}
 			for _, topic := range s.RepartitionSinkTopics {
-				if d.counts[topic] < most && !d.fixed(metadata, topic) {
-					d.counts[topic], changed = most, true
+				if d.internal[topic] < most && !fixed[topic] {
+					d.internal[topic], changed = most, true
 				}
 			}
 		}
@@ -151,31 +181,46 @@ func (d *Driver) countPartitions() {
 				continue
 			}
 			n := d.partitions(s.SourceTopics[g.SourceTopics[0]])
+			for _, i := range g.SourceTopics[1:] {
+				if m := d.partitions(s.SourceTopics[i]); m != n {
+					d.t.Fatalf("streamstest: %s has %d partitions and %s has %d, but they are joined; give them as many with Partitions",
+						s.SourceTopics[g.SourceTopics[0]], n, s.SourceTopics[i], m)
+				}
+			}
 			for _, i := range g.RepartitionSourceTopics {
-				if s.RepartitionSourceTopics[i].Partitions == 0 {
-					d.counts[s.RepartitionSourceTopics[i].Name] = n
+				if r := s.RepartitionSourceTopics[i]; !fixed[r.Name] {
+					d.internal[r.Name] = n
+				} else if r.Partitions != n {
+					d.t.Fatalf("streamstest: %s has %d partitions and %s has %d, but they are joined; give them as many with Partitions",
+						s.SourceTopics[g.SourceTopics[0]], n, r.Name, r.Partitions)
 				}
 			}
 		}
 	}
 }
 
-func (d *Driver) fixed(m topology.Metadata, topic string) bool {
-	for _, s := range m.Subtopologies {
-		for _, r := range s.RepartitionSourceTopics {
-			if r.Name == topic && r.Partitions > 0 {
-				return true
+// partitions is how many a topic has. A changelog has as many as its sub-topology has tasks.
+func (d *Driver) partitions(topic string) int32 {
+	if n, ok := d.internal[topic]; ok {
+		return n
+	}
+	for _, s := range d.graph.Subtopologies {
+		for _, spec := range s.Stores {
+			if spec.SourceTopic == "" && spec.ChangelogName(d.cfg.ApplicationID) == topic {
+				return d.tasksOf(s)
 			}
 		}
 	}
-	return false
-}
-
-func (d *Driver) partitions(topic string) int32 {
-	if n, ok := d.counts[topic]; ok {
-		return n
+	n := int32(0)
+	for _, c := range d.counts {
+		if c.pattern == topic {
+			return int32(c.n)
+		}
+		if ok, _ := filepath.Match(c.pattern, topic); ok && n == 0 {
+			n = int32(c.n)
+		}
 	}
-	return max(1, d.counts["*"])
+	return max(1, n)
 }
 
 func (d *Driver) inputsOf(s *topology.Subtopology) []string {
@@ -193,14 +238,22 @@ func (d *Driver) tasksOf(s *topology.Subtopology) (n int32) {
 	return n
 }
 
+// directory is where a task has its stores.
+func (d *Driver) directory(id topology.TaskID) string { return filepath.Join(d.dir, id.String()) }
+
 // open starts a task from what its stores, its changelogs and its committed offsets hold.
-func (d *Driver) open(s *topology.Subtopology, id topology.TaskID, r *running) error {
-	dir := filepath.Join(d.dir, id.String())
-	program, err := bridge.Program(d.topology, d.cfg, d.naming, s, id, slog.New(slog.DiscardHandler), dir)
+func (d *Driver) open(id topology.TaskID) error {
+	s, r := d.graph.Subtopology(id.Subtopology), d.tasks[id]
+	r.local, r.stores = nil, nil
+	log := slog.New(slog.DiscardHandler)
+	if d.cfg.Logger != nil {
+		log = d.cfg.Logger
+	}
+	program, err := bridge.Program(d.topology, d.cfg, d.naming, s, id, log, d.directory(id))
 	if err != nil {
 		return err
 	}
-	var stores *state.Stores
+	r.program = program
 	if len(s.Stores) > 0 {
 		specs := slices.Clone(s.Stores)
 		if d.cfg.CacheBytes < 0 {
@@ -208,10 +261,11 @@ func (d *Driver) open(s *topology.Subtopology, id topology.TaskID, r *running) e
 				specs[i].Caching = false
 			}
 		}
-		stores, err = state.Open(state.Options{ApplicationID: d.cfg.ApplicationID, Task: id, Dir: dir, Engine: d.engine, Stores: specs})
+		stores, err := state.Open(state.Options{ApplicationID: d.cfg.ApplicationID, Task: id, Dir: d.directory(id), Engine: d.engine, Stores: specs, Logger: log})
 		if err != nil {
 			return err
 		}
+		r.stores = stores
 		if err := d.restore(s, id, stores); err != nil {
 			return err
 		}
@@ -220,15 +274,15 @@ func (d *Driver) open(s *topology.Subtopology, id topology.TaskID, r *running) e
 	for _, topic := range d.inputsOf(s) {
 		if id.Partition < d.partitions(topic) {
 			p := tasks.TopicPartition{Topic: topic, Partition: id.Partition}
-			inputs[p] = max(0, r.offsets[p])
+			inputs[p] = r.offsets[p]
 			d.readers[p] = r
 			d.arrived = append(d.arrived, p)
 		}
 	}
-	r.program, r.fed = program, maps.Clone(inputs)
+	r.fed = maps.Clone(inputs)
 	r.local, err = tasks.NewLocal(tasks.LocalConfig{
-		ID: id, Sub: s, Naming: d.naming, Inputs: inputs, Times: r.times, Program: program, Stores: stores, Producer: producer{d},
-		Clock: clock{d}, MaxIdle: -1, Logger: slog.New(slog.DiscardHandler),
+		ID: id, Sub: s, Naming: d.naming, Inputs: inputs, Times: r.times, Program: program, Stores: r.stores, Producer: producer{d},
+		Clock: clock{d}, MaxIdle: -1, Logger: log,
 	})
 	return err
 }
@@ -251,7 +305,9 @@ func (d *Driver) restore(s *topology.Subtopology, id topology.TaskID, stores *st
 		}
 		var batch []state.RestoreRecord
 		for _, r := range records[next:] {
-			batch = append(batch, state.RestoreRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
+			if r.state == committed {
+				batch = append(batch, state.RestoreRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
+			}
 		}
 		if err := stores.Restore(spec.Name, batch, int64(len(records))); err != nil {
 			return err
@@ -261,44 +317,6 @@ func (d *Driver) restore(s *topology.Subtopology, id topology.TaskID, stores *st
 		}
 	}
 	return nil
-}
-
-// topic returns a topic's log. A changelog has as many partitions as its sub-topology has tasks.
-func (d *Driver) topic(name string) *topicLog {
-	l := d.topics[name]
-	if l == nil {
-		n := d.partitions(name)
-		for _, s := range d.graph.Subtopologies {
-			for _, spec := range s.Stores {
-				if spec.ChangelogName(d.cfg.ApplicationID) == name {
-					n = d.tasksOf(s)
-				}
-			}
-		}
-		l = &topicLog{partitions: make([][]tasks.Record, n)}
-		d.topics[name] = l
-	}
-	return l
-}
-
-// write appends a record to a topic.
-func (d *Driver) write(topic string, partition int32, r tasks.Record) {
-	l := d.topic(topic)
-	if partition < 0 {
-		partition = 0
-		if r.Key != nil {
-			partition = tasks.PartitionFor(r.Key, len(l.partitions))
-		}
-	}
-	if len(l.order) == 0 {
-		d.written = append(d.written, topic)
-	}
-	r.Offset = int64(len(l.partitions[partition]))
-	l.order = append(l.order, place{partition, len(l.partitions[partition])})
-	l.partitions[partition] = append(l.partitions[partition], r)
-	if p := (tasks.TopicPartition{Topic: topic, Partition: partition}); d.readers[p] != nil {
-		d.arrived = append(d.arrived, p)
-	}
 }
 
 // deliver hands what was written to the tasks that read it.
@@ -311,13 +329,14 @@ func (d *Driver) deliver() {
 		}
 		_, waits, err := r.local.Head(p)
 		for ; r.fed[p] < int64(len(records)); r.fed[p]++ {
-			r.local.Add(p, records[r.fed[p]])
+			if next := records[r.fed[p]]; next.state != aborted {
+				r.local.Add(p, next.Record)
+			}
 		}
 		if err == nil && !waits {
 			err = d.wait(&head{reader: r, at: p})
 		}
-		if err != nil {
-			d.err = err
+		if d.stop(err); d.err != nil {
 			return
 		}
 	}
@@ -335,28 +354,37 @@ func (d *Driver) wait(h *head) (err error) {
 
 // settle processes records, in the order of time over all tasks, until none is left.
 func (d *Driver) settle() {
+	d.t.Helper()
 	for d.err == nil {
 		d.deliver()
 		h := d.waiting.take()
 		if h == nil || d.err != nil {
 			return
 		}
-		if d.err = h.reader.local.Process(h.at, d.now); d.err != nil {
-			return
-		}
-		if d.err = d.wait(h); d.err != nil {
-			return
-		}
-		d.count++
-		if d.every > 0 && d.count%d.every == 0 {
+		d.stop(h.reader.local.Process(h.at, d.now))
+		d.stop(d.wait(h))
+		d.processed++
+		d.asked = d.asked || h.reader.local.CommitRequested()
+		if d.asked || d.every > 0 && d.processed >= d.every {
 			d.flush()
 			d.commit()
 		}
 	}
 }
 
+// stop notes what stopped the topology: an error of a task, or a record that a topic did not take.
+func (d *Driver) stop(err error) {
+	if err == nil {
+		err = d.fail.produced
+	}
+	if d.err == nil && err != nil {
+		d.err, d.told = err, false
+	}
+}
+
 // Commit commits every task now, and first runs what the flushed caches lead to.
 func (d *Driver) Commit() {
+	d.t.Helper()
 	for before := -1; d.err == nil && before != d.records(); {
 		before = d.records()
 		d.flush()
@@ -368,16 +396,48 @@ func (d *Driver) Commit() {
 func (d *Driver) flush() {
 	for _, id := range d.order {
 		if d.err == nil {
-			d.err = d.tasks[id].local.Flush()
+			d.stop(d.tasks[id].local.Flush())
 		}
 	}
 }
 
 func (d *Driver) commit() {
+	d.t.Helper()
+	if d.err == nil && d.fail.commit != nil {
+		d.stop(fmt.Errorf("commit: %w", d.fail.commit))
+	}
+	if d.err != nil {
+		return
+	}
+	d.checkIterators()
+	for _, l := range d.topics {
+		l.end(committed)
+	}
 	for _, id := range d.order {
 		if d.err == nil {
 			r := d.tasks[id]
-			r.offsets, r.times, d.err = r.local.Commit()
+			offsets, times, err := r.local.Commit()
+			if d.stop(err); err == nil {
+				r.offsets, r.times = offsets, times
+			}
+		}
+	}
+	if d.asked {
+		d.commits++
+	}
+	d.processed, d.asked = 0, false
+}
+
+// checkIterators fails the test if a processor has an iterator open where all of them have returned.
+func (d *Driver) checkIterators() {
+	d.t.Helper()
+	for _, id := range d.order {
+		if r := d.tasks[id]; r.stores != nil {
+			for _, s := range r.stores.All() {
+				if n := r.stores.OpenIterators(s.Name()); n > 0 {
+					d.t.Errorf("streamstest: task %s has left %d iterators of the store %q open", id, n, s.Name())
+				}
+			}
 		}
 	}
 }
@@ -389,16 +449,19 @@ func (d *Driver) records() (n int) {
 	return n
 }
 
-// AdvanceWallClock moves the clock by d and runs the punctuations that are due. Stream time moves only with records.
+// AdvanceWallClock moves the clock by d and runs the punctuations that are due; several missed ones become one. Stream time moves only with records.
 func (d *Driver) AdvanceWallClock(by time.Duration) {
+	d.t.Helper()
 	d.now = d.now.Add(by)
 	for _, id := range d.order {
 		if d.err != nil {
 			return
 		}
-		d.err = d.tasks[id].local.Punctuate(d.now)
+		local := d.tasks[id].local
+		d.stop(local.Punctuate(d.now))
+		d.asked = d.asked || local.CommitRequested()
 	}
-	if d.every > 0 {
+	if d.asked || d.every > 0 {
 		d.flush()
 		d.commit()
 	}
@@ -408,56 +471,107 @@ func (d *Driver) AdvanceWallClock(by time.Duration) {
 // Now is the wall clock.
 func (d *Driver) Now() time.Time { return d.now }
 
-// Restart closes all tasks and opens them again: from their stores and changelogs, as another process would after a clean stop.
-func (d *Driver) Restart() { d.Commit(); d.reopen(true) }
+// RestartOption changes what [Driver.Restart] and [Driver.Crash] find again.
+type RestartOption interface{ restart(*Driver) }
 
-// Crash is Restart without a clean stop: what was not committed is lost in the stores and done again, at least once.
-func (d *Driver) Crash() { d.reopen(false) }
+type restartOption func(*Driver)
 
-func (d *Driver) reopen(clean bool) {
-	d.t.Helper()
-	d.arrived, d.waiting = nil, nil
+func (o restartOption) restart(d *Driver) { o(d) }
+
+// StateLost removes the state directory in between, as if the tasks moved to another machine: stores come back from their changelogs, and those without
+// one are empty.
+var StateLost RestartOption = restartOption(func(d *Driver) {
 	for _, id := range d.order {
-		r := d.tasks[id]
-		d.keepDropped(r)
-		if err := r.local.Close(clean); err != nil {
+		if err := os.RemoveAll(d.directory(id)); err != nil {
+			d.t.Fatalf("streamstest: %v", err)
+		}
+	}
+})
+
+// Restart commits, closes all tasks and opens them again, from their stores and from what those lack in changelogs, as after a clean stop. A topology
+// that was stopped by an error starts again from its last commit, as after [Driver.Crash].
+func (d *Driver) Restart(opts ...RestartOption) {
+	d.t.Helper()
+	d.Commit()
+	d.reopen(d.err == nil, opts)
+}
+
+// Crash is Restart without a clean stop, as after kill -9: what the stores were told since the last commit is lost, and the records since then are
+// processed again. Under [streams.AtLeastOnce] what was written meanwhile stays in the topics, changelogs included; under [streams.ExactlyOnce] it was
+// in a transaction, and nobody ever sees it.
+func (d *Driver) Crash(opts ...RestartOption) {
+	d.t.Helper()
+	d.reopen(false, opts)
+}
+
+func (d *Driver) reopen(clean bool, opts []RestartOption) {
+	d.t.Helper()
+	d.checkErr()
+	for _, id := range d.order {
+		if err := d.closeTask(id, clean); err != nil {
 			d.t.Fatalf("streamstest: close %s: %v", id, err)
 		}
-		if err := d.open(d.graph.Subtopology(id.Subtopology), id, r); err != nil {
+	}
+	for _, o := range opts {
+		o.restart(d)
+	}
+	for _, l := range d.topics {
+		l.end(aborted)
+	}
+	d.err, d.fail, d.asked, d.processed = nil, failures{}, false, 0
+	d.arrived, d.waiting = nil, nil
+	for _, id := range d.order {
+		if err := d.open(id); err != nil {
 			d.t.Fatalf("streamstest: open %s again: %v", id, err)
 		}
 	}
 	d.settle()
 }
 
-func (d *Driver) keepDropped(r *running) {
+// closeTask closes a task and keeps its counts.
+func (d *Driver) closeTask(id topology.TaskID, clean bool) error {
+	r := d.tasks[id]
+	if r.local == nil {
+		if r.stores == nil {
+			return nil
+		}
+		return r.stores.Close()
+	}
 	for reason, n := range r.local.Dropped() {
 		d.dropped[reason] += n
 	}
+	err := r.local.Close(clean)
+	r.local, r.stores = nil, nil
+	return err
 }
 
 func (d *Driver) close() {
 	d.t.Helper()
+	d.checkIterators()
 	for _, id := range d.order {
-		if r := d.tasks[id]; r.local != nil {
-			if err := r.local.Close(d.err == nil); err != nil {
-				d.t.Errorf("streamstest: close %s: %v", id, err)
-			}
+		if err := d.closeTask(id, d.err == nil); err != nil {
+			d.t.Errorf("streamstest: close %s: %v", id, err)
 		}
 	}
 	if err := d.engine.Close(); err != nil {
 		d.t.Errorf("streamstest: %v", err)
 	}
-	if d.err != nil {
+	d.checkErr()
+}
+
+// checkErr fails the test if the topology stopped and nobody asked why.
+func (d *Driver) checkErr() {
+	d.t.Helper()
+	if d.err != nil && !d.told {
 		d.t.Errorf("streamstest: the topology stopped: %v", d.err)
 	}
 }
 
-// Err is what stopped the topology, or nil. A test that never asks fails when it is not nil.
+// Err is what stopped the topology, or nil. A stopped topology processes nothing more until [Driver.Restart] or [Driver.Crash] starts it again; records
+// that are piped meanwhile wait in their topics. A test that never asks fails when it is not nil.
 func (d *Driver) Err() error {
-	err := d.err
-	d.err = nil
-	return err
+	d.told = true
+	return d.err
 }
 
 // Topics are the names of all topics written so far, internal ones included, in the order of their first record.
@@ -467,64 +581,70 @@ func (d *Driver) Topics() []string { return slices.Clone(d.written) }
 func (d *Driver) Dropped() map[string]int64 {
 	all := maps.Clone(d.dropped)
 	for _, r := range d.tasks {
-		for reason, n := range r.local.Dropped() {
-			all[reason] += n
+		if r.local != nil {
+			for reason, n := range r.local.Dropped() {
+				all[reason] += n
+			}
 		}
 	}
 	return all
 }
 
-// Store opens a store for reading and writing, of the task with the given partition.
-func (d *Driver) Store[S any](h streams.StoreHandle[S], partition int32) S {
+// Store opens a store for reading and writing. Over several partitions it is one store: a key is looked for where it is, a new one goes where its bytes
+// say. It may be kept and used after a restart. Writes have the time of the wall clock and are committed with the next commit; they are not sent
+// downstream, unless by a cache. A failure of the store fails the test.
+func (d *Driver) Store[S any](h streams.StoreHandle[S]) S {
 	d.t.Helper()
+	return d.openStore(h, func(topology.TaskID) bool { return true }).(S)
+}
+
+// StoreOf is the part of a store that belongs to one partition.
+func (d *Driver) StoreOf[S any](h streams.StoreHandle[S], partition int) S {
+	d.t.Helper()
+	return d.openStore(h, func(id topology.TaskID) bool { return int(id.Partition) == partition }).(S)
+}
+
+func (d *Driver) openStore(h streams.StoreRef, want func(id topology.TaskID) bool) any {
+	d.t.Helper()
+	name := streams.StoreNameOf(h)
+	var owners []topology.TaskID
 	for _, id := range d.order {
 		sub := d.graph.Subtopology(id.Subtopology)
-		if id.Partition != partition || !slices.ContainsFunc(sub.Stores, func(s topology.Store) bool { return s.Name == streams.StoreNameOf(h) }) {
-			continue
+		if want(id) && slices.ContainsFunc(sub.Stores, func(s topology.Store) bool { return s.Name == name }) {
+			owners = append(owners, id)
 		}
-		r := d.tasks[id]
-		bridge.Touch(r.program, d.now.UnixMilli())
-		return bridge.Open(r.program, h).(S)
 	}
-	d.t.Fatalf("streamstest: no task with partition %d has the store %q", partition, streams.StoreNameOf(h))
-	panic("unreachable")
-}
-
-// producer writes to the driver's topics.
-type producer struct{ d *Driver }
-
-type output struct {
-	d     *Driver
-	topic string
-}
-
-func (p producer) Output(topic string) (tasks.Output, error) { return output{p.d, topic}, nil }
-func (p producer) Arena() *tasks.Arena                       { return &p.d.arena }
-func (p producer) Flush(context.Context) error               { return nil }
-func (p producer) Err() error                                { return nil }
-func (p producer) Abort(context.Context) error               { return nil }
-func (p producer) Reset(context.Context) error               { return nil }
-func (p producer) Commit(context.Context, map[tasks.TopicPartition]tasks.Committed) error {
-	return nil
-}
-
-func (o output) Send(partition int32, key, value []byte, timestamp int64, headers []tasks.Header) {
-	o.d.write(o.topic, partition, tasks.Record{Key: key, Value: value, Timestamp: timestamp, Headers: headers})
-}
-
-func (o output) Partitions() (int, error) { return len(o.d.topic(o.topic).partitions), nil }
-
-func (o output) Next(partition int32) int64 {
-	n := len(o.d.topic(o.topic).partitions[partition])
-	if n == 0 {
-		return -1
+	if len(owners) == 0 {
+		d.t.Fatalf("streamstest: no task has the store %q; there are %q", name, d.storeNames())
 	}
-	return int64(n)
+	store, err := bridge.Store(h, func() (programs []tasks.Program) {
+		for _, id := range owners {
+			p := d.tasks[id].program
+			bridge.Touch(p, d.now.UnixMilli())
+			programs = append(programs, p)
+		}
+		return programs
+	}, d.guard)
+	if err != nil {
+		d.t.Fatalf("streamstest: %v", err)
+	}
+	return store
 }
 
-type clock struct{ d *Driver }
+// guard runs a use of a store by the test.
+func (d *Driver) guard(f func()) {
+	d.t.Helper()
+	if err := tasks.Catch(f); err != nil {
+		d.t.Fatalf("streamstest: %v", err)
+	}
+}
 
-func (c clock) Now() time.Time { return c.d.now }
-func (c clock) After(time.Duration) <-chan time.Time {
-	panic(fmt.Sprintf("streamstest: nothing waits at %v", c.d.now))
+func (d *Driver) storeNames() (names []string) {
+	for _, s := range d.graph.Subtopologies {
+		for _, store := range s.Stores {
+			names = append(names, store.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

@@ -334,7 +334,7 @@ func TestProcessorStoreSurvivesACrash(t *testing.T) {
 	if got, want := text(out.ReadAll()), "k=a@1 k=b@1 k=c@1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if _, ok := d.Store(seen, 0).Get("c"); !ok {
+	if _, ok := d.Store(seen).Get("c"); !ok {
 		t.Error("c is missing in the store")
 	}
 }
