@@ -12,20 +12,22 @@ import (
 // sourceSpecOf is the payload of a source node.
 func sourceSpecOf[K, V any](src sourceSpec[K, V], o options) spec {
 	return spec{
-		make: func(t *task, n *nodeInfo) any {
-			s := &source[K, V]{base: base{t, n}, key: src.key, value: src.value, timestamp: src.timestamp}
-			if t.cfg != nil {
-				s.policy = t.cfg.timestamps
-			}
-			if o.timestamps != nil {
-				s.policy = *o.timestamps
-			}
-			s.keyHeaders, _ = src.key.(serde.HeaderSerde[K])
-			s.valueHeaders, _ = src.value.(serde.HeaderSerde[V])
-			return s
-		},
+		make:   func(t *task, n *nodeInfo) any { return newSource(t, n, src, o) },
 		source: &sourceInfo{reset: o.reset},
 	}
+}
+
+func newSource[K, V any](t *task, n *nodeInfo, src sourceSpec[K, V], o options) *source[K, V] {
+	s := &source[K, V]{base: base{t, n}, key: src.key, value: src.value, timestamp: src.timestamp}
+	if t.cfg != nil {
+		s.policy = t.cfg.timestamps
+	}
+	if o.timestamps != nil {
+		s.policy = *o.timestamps
+	}
+	s.keyHeaders, _ = src.key.(serde.HeaderSerde[K])
+	s.valueHeaders, _ = src.value.(serde.HeaderSerde[V])
+	return s
 }
 
 // source decodes the records of a topic and hands them on. It is where a record enters the typed world.
@@ -127,14 +129,17 @@ func (s *source[K, V]) decode(r *tasks.Record) bool {
 // sinkSpec is the payload of a sink with a fixed topic.
 func sinkSpec[K, V any](topic string, internal bool, key serde.Serde[K], value serde.Serde[V], p func(Record[K, V], int) Placement) spec {
 	return specOf(func(t *task, n *nodeInfo) sink[K, V] {
-		w := newTopicWriter(base{t, n}, key, value, p)
-		w.internal = internal
-		s := &topicSink[K, V]{topicWriter: w, topic: topic}
 		if internal {
-			s.topic = t.internalTopic(topic)
+			return newInternalSink(t, n, topic, key, value, p)
 		}
-		return s
+		return &topicSink[K, V]{topicWriter: newTopicWriter(base{t, n}, key, value, p), topic: topic}
 	})
+}
+
+func newInternalSink[K, V any](t *task, n *nodeInfo, topic string, key serde.Serde[K], value serde.Serde[V], p func(Record[K, V], int) Placement) *topicSink[K, V] {
+	w := newTopicWriter(base{t, n}, key, value, p)
+	w.internal = true
+	return &topicSink[K, V]{topicWriter: w, topic: t.internalTopic(topic)}
 }
 
 // routeSpec is the payload of a sink that chooses the topic per record.

@@ -39,6 +39,8 @@ type (
 	JoinOption interface{ join(*options) }
 	// LookupOption configures stream-table joins.
 	LookupOption interface{ lookup(*options) }
+	// ForeignKeyOption configures foreign-key joins.
+	ForeignKeyOption interface{ foreign(*options) }
 	// ProcessOption configures Process and its kin.
 	ProcessOption interface{ process(*options) }
 	// StoreOption configures a store declared by itself, see [NewKeyValueStore].
@@ -59,6 +61,8 @@ type options struct {
 	changelog    map[string]string
 	retention    *time.Duration
 	joinStores   string
+	thisPlace    any // func(K, int) int
+	otherPlace   any
 	keepsPlaces  bool
 	partitions   int
 	partitioner  any // func(Record[K, V], int) Placement
@@ -109,6 +113,7 @@ func (n NamedOption) repartition(o *options) { o.name = n.name }
 func (n NamedOption) aggregate(o *options)   { o.name = n.name }
 func (n NamedOption) join(o *options)        { o.name = n.name }
 func (n NamedOption) lookup(o *options)      { o.name = n.name }
+func (n NamedOption) foreign(o *options)     { o.name = n.name }
 func (n NamedOption) process(o *options)     { o.name = n.name }
 
 // SerdeOption is the result of [KeySerde] and [ValueSerde].
@@ -149,6 +154,7 @@ func (s SerdeOption) repartition(o *options) { s.add(o) }
 func (s SerdeOption) aggregate(o *options)   { s.add(o) }
 func (s SerdeOption) join(o *options)        { s.add(o) }
 func (s SerdeOption) lookup(o *options)      { s.add(o) }
+func (s SerdeOption) foreign(o *options)     { s.add(o) }
 func (s SerdeOption) process(o *options)     { s.add(o) }
 
 // SourceOnly is an option of sources: [ResetTo], [OnInvalidTimestamp].
@@ -209,7 +215,8 @@ type MaterializedOption struct{ name string }
 // always kept and take their store name as first argument instead.
 func Materialized(store string) MaterializedOption { return MaterializedOption{store} }
 
-func (m MaterializedOption) table(o *options) { o.materialized, o.hasStore = m.name, true }
+func (m MaterializedOption) table(o *options)   { o.materialized, o.hasStore = m.name, true }
+func (m MaterializedOption) foreign(o *options) { o.materialized, o.hasStore = m.name, true }
 
 // StoreKnob is an option of everything that keeps a store.
 type StoreKnob struct{ set func(*options) }
@@ -217,6 +224,7 @@ type StoreKnob struct{ set func(*options) }
 func (k StoreKnob) table(o *options)     { k.set(o) }
 func (k StoreKnob) aggregate(o *options) { k.set(o) }
 func (k StoreKnob) join(o *options)      { k.set(o) }
+func (k StoreKnob) foreign(o *options)   { k.set(o) }
 func (k StoreKnob) store(o *options)     { k.set(o) }
 
 var (
@@ -330,6 +338,17 @@ func serdeFor[T any](b *Builder, op, at string, key bool, given []SerdeOption, i
 	if inherited != nil {
 		return inherited
 	}
+	if s := defaultSerde[T](b); s != nil {
+		return s
+	}
+	b.mistake(op, at, fmt.Errorf("%w %v of the %s; give one with streams.%sSerde, or a default with streams.DefaultSerde or streams.DefaultJSON",
+		ErrNoSerde, t, what(key), map[bool]string{true: "Key", false: "Value"}[key]))
+	return nil
+}
+
+// defaultSerde is the serde that a Go type has without being given one: the builder's or our own. It is nil if there is none.
+func defaultSerde[T any](b *Builder) serde.Serde[T] {
+	t := reflect.TypeFor[T]()
 	if s, ok := b.opts.serdes[t].(serde.Serde[T]); ok {
 		return s
 	}
@@ -339,8 +358,6 @@ func serdeFor[T any](b *Builder, op, at string, key bool, given []SerdeOption, i
 	if b.opts.json {
 		return serde.JSON[T]()
 	}
-	b.mistake(op, at, fmt.Errorf("%w %v of the %s; give one with streams.%sSerde, or a default with streams.DefaultSerde or streams.DefaultJSON",
-		ErrNoSerde, t, what(key), map[bool]string{true: "Key", false: "Value"}[key]))
 	return nil
 }
 

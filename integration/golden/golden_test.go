@@ -35,6 +35,7 @@ func concat(a, v string) string                             { return a + v }
 func enrich(v, w string) string                             { return v + w }
 func enrichLeft(v, w string, _ bool) string                 { return v + w }
 func enrichOuter(v string, _ bool, w string, _ bool) string { return v + w }
+func foreign(_, v string) (string, bool)                    { return v, true }
 
 var within = window.Within(time.Second).Grace(time.Second)
 
@@ -415,6 +416,24 @@ var topologies = map[string]func(b *streams.Builder){
 	"stream_joined_with_itself": func(b *streams.Builder) {
 		s := in(b)
 		s.Join(s, enrich, within).To(text("out"))
+	},
+	"foreign_join": func(b *streams.Builder) {
+		b.Table(text("a")).JoinForeign(b.Table(text("b")), foreign, enrich).ToStream().To(text("out"))
+	},
+	"foreign_left_join_named": func(b *streams.Builder) {
+		b.Table(text("a")).LeftJoinForeign(b.Table(text("b")), foreign, enrichLeft, streams.Named("fk")).ToStream().To(text("out"))
+	},
+	"foreign_join_materialized": func(b *streams.Builder) {
+		b.Table(text("a")).JoinForeign(b.Table(text("b")), foreign, enrich, streams.Materialized("joined"), streams.ValueSerde(serde.String)).
+			Filter(all).ToStream().To(text("out"))
+	},
+	"foreign_join_chain": func(b *streams.Builder) {
+		b.Table(text("a")).Filter(all).JoinForeign(b.Table(text("b")).MapValues(same), foreign, enrich).
+			LeftJoinForeign(b.Table(text("c")), foreign, enrichLeft).GroupBy(swap).Count("counts").ToStream().To(counts("out"))
+	},
+	"foreign_join_of_aggregate": func(b *streams.Builder) {
+		in(b).GroupBy(value).Reduce("sums", concat).JoinForeign(b.Table(text("b")), foreign, enrich).Join(b.Table(text("c")), enrich).
+			ToStream().To(text("out"))
 	},
 }
 

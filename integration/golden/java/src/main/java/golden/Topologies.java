@@ -350,6 +350,19 @@ public final class Topologies {
             KStream<String, String> s = in(b);
             s.join(s, Topologies::enrich, WITHIN, JOINED).to("out", STRINGS_OUT);
         });
+        ALL.put("foreign_join", b -> table(b, "a").join(table(b, "b"), v -> v, Topologies::enrich).toStream().to("out", STRINGS_OUT));
+        ALL.put("foreign_left_join_named", b -> table(b, "a")
+            .leftJoin(table(b, "b"), v -> v, Topologies::enrich, TableJoined.as("fk")).toStream().to("out", STRINGS_OUT));
+        ALL.put("foreign_join_materialized", b -> table(b, "a")
+            .join(table(b, "b"), v -> v, Topologies::enrich, Topologies.<KeyValueStore<Bytes, byte[]>>stringsAs("joined"))
+            .filter((k, v) -> true).toStream().to("out", STRINGS_OUT));
+        ALL.put("foreign_join_chain", b -> table(b, "a").filter((k, v) -> true)
+            .join(table(b, "b").mapValues(v -> v), v -> v, Topologies::enrich)
+            .leftJoin(table(b, "c"), v -> v, Topologies::enrich)
+            .groupBy(Topologies::swap).count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT));
+        ALL.put("foreign_join_of_aggregate", b -> in(b).groupBy((k, v) -> v).reduce((x, y) -> x + y, Materialized.as("sums"))
+            .join(table(b, "b"), v -> v, Topologies::enrich)
+            .join(table(b, "c"), Topologies::enrich).toStream().to("out", STRINGS_OUT));
     }
 
     static final class Forward implements Processor<String, String, String, String> {
