@@ -54,7 +54,10 @@ func FuzzForeignForms(f *testing.F) {
 	f.Add([]byte{0x80})
 	f.Add([]byte{2, 'a', 'b', 2})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, a, c := subscriptionSerde[string]{placedSerde[string]{inner: serde.String}}, answerSerde[string]{serde.String}, changeSerde[string]{serde.String}
+		raw := serde.Func( // serde.String replaces what is not UTF-8
+			func(dst []byte, v string) ([]byte, error) { return append(dst, v...), nil },
+			func(data []byte) (string, error) { return string(data), nil })
+		s, a, c := subscriptionSerde[string]{placedSerde[string]{inner: raw}}, answerSerde[string]{raw}, changeSerde[string]{raw}
 		if v, err := s.Decode(serde.Place{}, data); err == nil && data[0]&^noHash == subscriptionVersion {
 			if b, err := s.Append(nil, serde.Place{}, v); err != nil || !bytes.Equal(b, data) {
 				t.Errorf("% x became % x, %v", data, b, err)
