@@ -66,9 +66,12 @@ func NewBuilder(opts ...BuilderOption) *Builder {
 		stores: map[string]*declaredStore{},
 	}
 	for _, o := range opts {
-		if o != nil {
+		if given(o) {
 			o.builder(&b.opts)
 		}
+	}
+	for _, err := range b.opts.errs {
+		b.mistake("NewBuilder", b.line(), err)
 	}
 	return b
 }
@@ -86,6 +89,7 @@ func (b *Builder) Stream[K, V any](from Source[K, V], opts ...SourceOption) *Str
 	src.key = serdeFor(b, c.name, c.at, true, nil, src.key)
 	src.value = serdeFor(b, c.name, c.at, false, nil, src.value)
 	c.checkTopics(src.names)
+	c.checkReading()
 	own := &streamSource{
 		name: c.name, at: c.at, topics: slices.Sorted(slices.Values(src.names)), typ: reflect.TypeOf(src), how: readingOf(c.opts, src.timestamp),
 	}
@@ -119,6 +123,16 @@ func (c *call) checkTopics(names []string) {
 	}
 }
 
+// checkReading reports a reset or a timestamp policy that does not exist.
+func (c *call) checkReading() {
+	if r := c.opts.reset; r != nil && r.ago < 0 {
+		c.mistake(fmt.Errorf("%w: AgoAtStart(%v) would begin in the future", ErrBadOption, r.ago))
+	}
+	if p := c.opts.timestamps; p != nil && *p > AlwaysWallClock {
+		c.mistake(fmt.Errorf("%w: there is no timestamp policy %d", ErrBadOption, *p))
+	}
+}
+
 // Table reads a topic as a changelog: the last record of a key is its row, a null value deletes it. Records with a null key are
 // dropped. It has a store if [Materialized], or if an operator below needs one.
 func (b *Builder) Table[K, V any](from Topic[K, V], opts ...TableOption) *Table[K, V] {
@@ -136,6 +150,7 @@ func (b *Builder) Table[K, V any](from Topic[K, V], opts ...TableOption) *Table[
 	src.key = serdeFor(b, c.name, c.at, true, o.serdes, src.key)
 	src.value = serdeFor(b, c.name, c.at, false, o.serdes, src.value)
 	c.checkTopics(src.names)
+	c.checkReading()
 	t := &tableInfo{store: store, at: c.at, keep: o.hasStore}
 	if o.hasStore {
 		c.own(KeyValueHandle[K, V]{store, src.key, src.value, b})

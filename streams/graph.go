@@ -99,11 +99,24 @@ func (b *Builder) newName(prefix string) string {
 // newStoreName returns the next generated store name (F-040).
 func (b *Builder) newStoreName(prefix string) string { return b.newName(prefix + "STATE-STORE-") }
 
+// mistake notes a mistake, once: some are found by several of the things that an operator needs.
 func (b *Builder) mistake(op, at string, err error) {
-	b.errs = append(b.errs, &BuildError{Operator: op, At: at, Err: err})
+	e := &BuildError{Operator: op, At: at, Err: err}
+	if !slices.ContainsFunc(b.errs, func(other error) bool { return other.Error() == e.Error() }) {
+		b.errs = append(b.errs, e)
+	}
 }
 
 func (c *call) mistake(err error) { c.b.mistake(c.name, c.at, err) }
+
+// rename gives the mistakes since the first n the name of an operator that had none yet when they were found.
+func (b *Builder) rename(n int, from, to string) {
+	for _, err := range b.errs[n:] {
+		if e, ok := errors.AsType[*BuildError](err); ok && e.Operator == from {
+			e.Operator = to
+		}
+	}
+}
 
 // line is file:line of the user's call. The builder remembers the order of lines, which is that of the program.
 func (b *Builder) line() string {
@@ -218,12 +231,16 @@ func repartition[K, V any](c *call, from above, prefix string, key serde.Serde[K
 	} else if c.b.opts.requireNames {
 		c.mistake(fmt.Errorf("%w: repartition topic %s; name the grouping, join or repartition with streams.Named", ErrNameRequired, topic))
 	}
-	if err := topology.CheckName(topic); err != nil {
-		c.mistake(badName(err))
+	bad := topology.CheckName(topic)
+	if bad != nil {
+		c.mistake(badName(bad))
 	}
 	filter := &repartitionFilter{}
 	s := &step{name: sourceName, at: c.at, parents: []*step{from.step}, filter: filter}
 	s.write = func(g *topology.Graph) {
+		if bad != nil {
+			return
+		}
 		if other := g.Node(sourceName); other != nil {
 			c.mistake(fmt.Errorf("%w: repartition topic %s is that of the operator at %s", ErrDuplicateName, topic, other.At))
 			return

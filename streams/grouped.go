@@ -82,6 +82,9 @@ func (g *Grouped[K, V]) throughTopic(c *call, store string, key serde.Serde[K]) 
 	prefix := g.topic
 	if prefix == "" {
 		prefix = store
+		if topology.CheckName(store) != nil {
+			prefix = c.name + "-store" // own reports the name
+		}
 	}
 	value := serdeFor(g.b, c.name, c.at, false, nil, g.serdes.value)
 	a := repartition(c, g.above, prefix, key, value, topology.Repartition{}, nil)

@@ -64,7 +64,7 @@ type options struct {
 	thisPlace    any // func(K, int) int
 	otherPlace   any
 	keepsPlaces  bool
-	partitions   int
+	partitions   *int
 	partitioner  any // func(Record[K, V], int) Placement
 	stores       []StoreRef
 }
@@ -72,11 +72,17 @@ type options struct {
 func gather[O any](list []O, apply func(O, *options)) options {
 	var o options
 	for _, e := range list {
-		if any(e) != nil {
+		if given(e) {
 			apply(e, &o)
 		}
 	}
 	return o
+}
+
+// given reports whether an option says something: one that is nil, or a zero value that no constructor made, does not.
+func given(option any) bool {
+	_, named := option.(MaterializedOption) // a store without a name is a mistake
+	return named || option != nil && !reflect.ValueOf(option).IsZero()
 }
 
 // applyStore copies what the options say about a store.
@@ -275,7 +281,7 @@ func (r RepartitionOnly) repartition(o *options) { r.set(o) }
 
 // Partitions fixes the number of partitions; without it the number follows from what is upstream.
 func Partitions(n int) RepartitionOnly {
-	return RepartitionOnly{func(o *options) { o.partitions = n }}
+	return RepartitionOnly{func(o *options) { o.partitions = &n }}
 }
 
 // PartitionerOption is the result of [PartitionBy].
@@ -307,11 +313,17 @@ type builderOptions struct {
 	serdes       map[reflect.Type]any
 	json         bool
 	requireNames bool
+	errs         []error
 }
 
 // DefaultSerde is used for T wherever no other serde is given.
 func DefaultSerde[T any](s serde.Serde[T]) BuilderOnly {
-	return BuilderOnly{func(o *builderOptions) { o.serdes[reflect.TypeFor[T]()] = s }}
+	return BuilderOnly{func(o *builderOptions) {
+		t := reflect.TypeFor[T]()
+		if o.serdes[t] = s; s == nil {
+			o.errs = append(o.errs, fmt.Errorf("%w %v: the one given to streams.DefaultSerde is nil", ErrNoSerde, t))
+		}
+	}}
 }
 
 var (

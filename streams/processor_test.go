@@ -14,7 +14,9 @@ import (
 var lengths = streams.NewKeyValueStore("lengths", serde.String, serde.Int64)
 
 // measure notes the length of each value and forwards where it is; every ten milliseconds of stream time it forwards the last length.
-type measure struct{ last streams.FixedKeyRecord[string, string] }
+type measure struct {
+	last streams.FixedKeyRecord[string, string]
+}
 
 func (m *measure) Init(ctx *streams.FixedKeyContext[string, string]) error {
 	ctx.Schedule(10*time.Millisecond, streams.StreamTime, func(ctx *streams.FixedKeyContext[string, string], now time.Time) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -31,7 +32,7 @@ func (s *Stream[K, V]) Filter(keep func(key K, value V) bool, opts ...StepOption
 	c := s.b.operator("KSTREAM-FILTER-", gather(opts, StepOption.step))
 	c.need(keep)
 	a := simple(c, s.above, func(t *task, n *nodeInfo) sink[K, V] { return &filter[K, V]{base: base{t, n}, f: keep, want: true} })
-	return &Stream[K, V]{a, s.serdes}
+	return &Stream[K, V]{a, kept(c, s.serdes)}
 }
 
 // FilterNot drops the records for which drop is true.
@@ -39,7 +40,7 @@ func (s *Stream[K, V]) FilterNot(drop func(key K, value V) bool, opts ...StepOpt
 	c := s.b.operator("KSTREAM-FILTER-", gather(opts, StepOption.step))
 	c.need(drop)
 	a := simple(c, s.above, func(t *task, n *nodeInfo) sink[K, V] { return &filter[K, V]{base: base{t, n}, f: drop} })
-	return &Stream[K, V]{a, s.serdes}
+	return &Stream[K, V]{a, kept(c, s.serdes)}
 }
 
 // DropNulls drops the records whose value is null: the tombstones of a table.
@@ -52,7 +53,7 @@ func (s *Stream[K, V]) FilterRecords(keep func(r Record[K, V]) bool, opts ...Ste
 	c := s.b.operator("KSTREAM-FILTER-", gather(opts, StepOption.step))
 	c.need(keep)
 	a := simple(c, s.above, func(t *task, n *nodeInfo) sink[K, V] { return &filterRecords[K, V]{base: base{t, n}, f: keep} })
-	return &Stream[K, V]{a, s.serdes}
+	return &Stream[K, V]{a, kept(c, s.serdes)}
 }
 
 // MapValues replaces each value. A null stays null, without a call of f; a nil that f returns is a null.
@@ -88,7 +89,18 @@ func (s *Stream[K, V]) TryMapValues[U any](f func(value V) (U, error), opts ...S
 
 // mapped is the stream below an operator that replaces the value and keeps the key.
 func mapped[K, V, U any](c *call, s *Stream[K, V], a above) *Stream[K, U] {
-	return &Stream[K, U]{a, serdes[K, U]{s.serdes.key, givenSerde[U](c, false)}}
+	return &Stream[K, U]{a, kept(c, serdes[K, U]{key: s.serdes.key})}
+}
+
+// kept is sd with the serdes that the options name instead of those that come down the stream.
+func kept[K, V any](c *call, sd serdes[K, V]) serdes[K, V] {
+	if key := givenSerde[K](c, true); key != nil {
+		sd.key = key
+	}
+	if value := givenSerde[V](c, false); value != nil {
+		sd.value = value
+	}
+	return sd
 }
 
 // givenSerde is the serde that the options name, nil if none does.
@@ -204,7 +216,7 @@ func (s *Stream[K, V]) Peek(f func(key K, value V), opts ...StepOption) *Stream[
 	c := s.b.operator("KSTREAM-PEEK-", gather(opts, StepOption.step))
 	c.need(f)
 	a := simple(c, s.above, func(t *task, n *nodeInfo) sink[K, V] { return &peek[K, V]{base: base{t, n}, f: f} })
-	return &Stream[K, V]{a, s.serdes}
+	return &Stream[K, V]{a, kept(c, s.serdes)}
 }
 
 // ForEach calls f with every record and ends the stream.
@@ -251,7 +263,7 @@ func (s *Stream[K, V]) Merge(other *Stream[K, V], opts ...StepOption) *Stream[K,
 		c.node(g, specOf(func(t *task, n *nodeInfo) sink[K, V] { return &pass[K, V]{} }), nil, s.name, other.name)
 	}, s.step, other.step)
 	a := above{b: s.b, step: st, name: c.name, sources: copartition(s.above, other.above), rekeyed: s.rekeyed || other.rekeyed}
-	return &Stream[K, V]{a, s.serdes}
+	return &Stream[K, V]{a, kept(c, s.serdes)}
 }
 
 // Split opens a choice: each record goes to the first branch whose condition it meets.
@@ -259,7 +271,7 @@ func (s *Stream[K, V]) Split(opts ...StepOption) *Branches[K, V] {
 	c := s.b.operator("KSTREAM-BRANCH-", gather(opts, StepOption.step))
 	choice := &choice[K, V]{}
 	a := simple(c, s.above, func(t *task, n *nodeInfo) sink[K, V] { return &branch[K, V]{base: base{t, n}, choice: choice} })
-	return &Branches[K, V]{a, s.serdes, choice, false}
+	return &Branches[K, V]{a, kept(c, s.serdes), choice, false}
 }
 
 // Branches is a stream being split. What no branch wants is dropped, unless there is a Default.
@@ -300,9 +312,11 @@ func (b *Branches[K, V]) add(o options, is func(key K, value V) bool) *Stream[K,
 		c.mistake(ErrUnfinishedSplit)
 		c.name = b.b.newName(b.name) // a name nobody has, so that there is one mistake and not two
 	}
-	b.choice.conditions = append(b.choice.conditions, is)
+	if !b.b.built { // a topology that runs keeps its branches
+		b.choice.conditions = append(b.choice.conditions, is)
+	}
 	a := simple(c, b.above, func(t *task, n *nodeInfo) sink[K, V] { return &pass[K, V]{} })
-	return &Stream[K, V]{a, b.serdes}
+	return &Stream[K, V]{a, kept(c, b.serdes)}
 }
 
 // Repartition sends the stream through a topic of the application, so that records of one key meet in one task. The topic is called
@@ -316,12 +330,15 @@ func (s *Stream[K, V]) Repartition(name string, opts ...RepartitionOption) *Stre
 		name = s.b.newName("KSTREAM-REPARTITION-")
 	}
 	c := &call{b: s.b, name: name, at: s.b.line(), opts: o}
-	if o.partitions < 0 {
-		c.mistake(fmt.Errorf("%w: %d partitions", ErrBadOption, o.partitions))
+	var partitions int32
+	if n := o.partitions; n != nil {
+		if partitions = int32(*n); *n < 1 || *n > math.MaxInt32 {
+			c.mistake(fmt.Errorf("%w: %d partitions", ErrBadOption, *n))
+		}
 	}
 	key := serdeFor(s.b, c.name, c.at, true, o.serdes, s.serdes.key)
 	value := serdeFor(s.b, c.name, c.at, false, o.serdes, s.serdes.value)
-	a := repartition(c, s.above, name, key, value, topology.Repartition{Partitions: int32(o.partitions)}, partitionerOf[K, V](c))
+	a := repartition(c, s.above, name, key, value, topology.Repartition{Partitions: partitions}, partitionerOf[K, V](c))
 	return &Stream[K, V]{a, serdes[K, V]{key, value}}
 }
 
@@ -388,13 +405,7 @@ func (s *Stream[K, V]) GroupBy[K2 any](f func(key K, value V) K2, opts ...GroupO
 }
 
 func grouped[K, V any](c *call, a above, sd serdes[K, V]) *Grouped[K, V] {
-	if k := givenSerde[K](c, true); k != nil {
-		sd.key = k
-	}
-	if v := givenSerde[V](c, false); v != nil {
-		sd.value = v
-	}
-	return &Grouped[K, V]{above: a, serdes: sd, topic: c.opts.name}
+	return &Grouped[K, V]{above: a, serdes: kept(c, sd), topic: c.opts.name}
 }
 
 // ToTable reads the stream as the changelog of a table: the last record of a key is its row, a null value deletes it. Records with a null key are
@@ -450,6 +461,7 @@ func (s *Stream[K, V]) LeftJoinTableWithKey[W, R any](t *Table[K, W], f func(key
 func lookup[K, V, W, R any](s *Stream[K, V], t *Table[K, W], given any, left bool, f func(K, V, W, bool) R, opts []LookupOption) *Stream[K, R] {
 	o := gather(opts, LookupOption.lookup)
 	from, sd := s.above, s.serdes
+	before := len(s.b.errs)
 	if s.rekeyed {
 		c := &call{b: s.b, name: o.name, at: s.b.line(), opts: o}
 		if o.name == "" {
@@ -470,6 +482,7 @@ func lookup[K, V, W, R any](s *Stream[K, V], t *Table[K, W], given any, left boo
 		prefix = "KSTREAM-LEFTJOIN-"
 	}
 	c := s.b.operator(prefix, o)
+	s.b.rename(before, s.name, c.name)
 	c.need(given)
 	if t == nil {
 		c.mistake(fmt.Errorf("%w: the table is nil", ErrBadOption))
@@ -511,7 +524,7 @@ func (s *Stream[K, V]) ProcessValues[VOut any, P FixedKeyProcessor[K, V, VOut]](
 	c := s.b.processor("KSTREAM-PROCESSVALUES-", gather(opts, ProcessOption.process))
 	c.need(newProcessor)
 	a := addProcessor(c, s.above, func(t *task, n *nodeInfo) sink[K, V] { return newProcessValues(base{t, n}, newProcessor) })
-	return &Stream[K, VOut]{a, serdes[K, VOut]{s.serdes.key, givenSerde[VOut](c, false)}}
+	return mapped[K, V, VOut](c, s, a)
 }
 
 // ProcessValuesFunc is ProcessValues for a function that needs no life cycle.
@@ -521,7 +534,7 @@ func (s *Stream[K, V]) ProcessValuesFunc[VOut any](f func(ctx *FixedKeyContext[K
 	a := addProcessor(c, s.above, func(t *task, n *nodeInfo) sink[K, V] {
 		return newProcessValues(base{t, n}, func() fixedKeyFunc[K, V, VOut] { return f })
 	})
-	return &Stream[K, VOut]{a, serdes[K, VOut]{s.serdes.key, givenSerde[VOut](c, false)}}
+	return mapped[K, V, VOut](c, s, a)
 }
 
 // processor begins the call of an operator of the user's. Unlike others it takes nothing from the counter if it has a name.

@@ -50,9 +50,11 @@ func joinStreams[K, V, W, R any](s *Stream[K, V], other *Stream[K, W], given any
 	if c.checkName(); c.opts.name != "" {
 		c.name = c.opts.name
 	}
+	before, unnamed := len(c.b.errs), c.name
 	c.need(given)
 	if other == nil {
 		c.mistake(fmt.Errorf("%w: the other stream is nil", ErrBadOption))
+		c.b.rename(before, unnamed, c.joinNames(kind).merge)
 		return &Stream[K, R]{above: s.above}
 	}
 	c.same(other.above)
@@ -71,6 +73,7 @@ func joinStreams[K, V, W, R any](s *Stream[K, V], other *Stream[K, W], given any
 		with = c.throughJoinTopic(with, c.orName("-right", with.name), key, right)
 	}
 	n := c.joinNames(kind)
+	c.b.rename(before, unnamed, n.merge)
 	c.name = n.merge
 	this := c.joinStore(n.store(n.thisStore), w)
 	that := c.joinStore(n.store(n.otherStore), w)

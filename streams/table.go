@@ -118,8 +118,8 @@ func derivedTable[K, R any](c *call, sd serdes[K, R]) *derived[K, R] {
 	if c.opts.hasStore {
 		sd.key = serdeFor(c.b, c.name, c.at, true, c.opts.serdes, sd.key)
 		sd.value = serdeFor(c.b, c.name, c.at, false, c.opts.serdes, sd.value)
-	} else if given := givenSerde[R](c, false); given != nil {
-		sd.value = given
+	} else {
+		sd = kept(c, sd)
 	}
 	d := &derived[K, R]{serdes: sd, info: &tableInfo{store: tableStore(c.opts), at: c.at, keep: c.opts.hasStore}}
 	if c.opts.hasStore {
@@ -178,13 +178,13 @@ func (v tableView[K, V]) mapped[U any](f func(K, V) (U, bool)) tableView[K, U] {
 func (t *Table[K, V]) ToStream(opts ...StepOption) *Stream[K, V] {
 	c := t.b.operator("KTABLE-TOSTREAM-", gather(opts, StepOption.step))
 	a := simple(c, t.above, func(tk *task, n *nodeInfo) sink[K, change[V]] { return &toStream[K, V]{} })
-	return &Stream[K, V]{a, t.serdes}
+	return &Stream[K, V]{a, kept(c, t.serdes)}
 }
 
 // Store names the table's store for processors, tests and queries. A table read from a topic is kept in a store from then on. A derived one must have
 // been given one with [Materialized]: using the handle of another is a Build error.
 func (t *Table[K, V]) Store() KeyValueHandle[K, V] {
-	if t.info.store.Name != "" {
+	if t.info.store.Name != "" && !t.b.built {
 		t.info.keep = true
 	}
 	return KeyValueHandle[K, V]{t.info.store, t.serdes.key, t.serdes.value, t.b}

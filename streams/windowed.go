@@ -37,7 +37,7 @@ func (t *WindowedTable[K, V]) filter(f func(window.Windowed[K], V) bool, want bo
 		out := &materialized[window.Windowed[K], V]{info: info}
 		return &tableFilter[window.Windowed[K], V]{base: base{tk, n}, f: f, want: want, out: out}
 	})
-	return &WindowedTable[K, V]{a, t.serdes, info, t.inner}
+	return &WindowedTable[K, V]{a, kept(c, t.serdes), info, t.inner}
 }
 
 // derived is the info of a table that is made of t and has no store.
@@ -67,7 +67,7 @@ func mapWindowed[K, V, U any](c *call, t *WindowedTable[K, V], f func(window.Win
 		out := &materialized[window.Windowed[K], U]{info: info}
 		return &tableMap[window.Windowed[K], V, U]{base: base{tk, n}, f: f, null: isNull[U](), out: out}
 	})
-	sd := serdes[window.Windowed[K], U]{t.serdes.key, givenSerde[U](c, false)}
+	sd := kept(c, serdes[window.Windowed[K], U]{key: t.serdes.key})
 	return &WindowedTable[K, U]{a, sd, info, t.inner}
 }
 
@@ -77,7 +77,7 @@ func (t *WindowedTable[K, V]) ToStream(opts ...StepOption) *WindowedStream[K, V]
 	a := simple(c, t.above, func(tk *task, n *nodeInfo) sink[window.Windowed[K], change[V]] {
 		return &toStream[window.Windowed[K], V]{}
 	})
-	return &WindowedStream[K, V]{a, t.serdes}
+	return &WindowedStream[K, V]{a, kept(c, t.serdes)}
 }
 
 // WindowStore names the store of the aggregation, for processors, tests and queries. A table that was made of another has none: using its handle is a
@@ -109,7 +109,7 @@ func (s *WindowedStream[K, V]) filter(f func(window.Windowed[K], V) bool, want b
 	a := simple(c, s.above, func(t *task, n *nodeInfo) sink[window.Windowed[K], V] {
 		return &filter[window.Windowed[K], V]{base: base{t, n}, f: f, want: want}
 	})
-	return &WindowedStream[K, V]{a, s.serdes}
+	return &WindowedStream[K, V]{a, kept(c, s.serdes)}
 }
 
 // DropNulls is [Stream.DropNulls].
@@ -124,7 +124,7 @@ func (s *WindowedStream[K, V]) FilterRecords(keep func(r Record[window.Windowed[
 	a := simple(c, s.above, func(t *task, n *nodeInfo) sink[window.Windowed[K], V] {
 		return &filterRecords[window.Windowed[K], V]{base: base{t, n}, f: keep}
 	})
-	return &WindowedStream[K, V]{a, s.serdes}
+	return &WindowedStream[K, V]{a, kept(c, s.serdes)}
 }
 
 // MapValues is [Stream.MapValues].
@@ -134,7 +134,7 @@ func (s *WindowedStream[K, V]) MapValues[U any](f func(value V) U, opts ...StepO
 	a := simple(c, s.above, func(t *task, n *nodeInfo) sink[window.Windowed[K], V] {
 		return &mapValues[window.Windowed[K], V, U]{base: base{t, n}, f: f, null: isNull[U]()}
 	})
-	return &WindowedStream[K, U]{a, serdes[window.Windowed[K], U]{s.serdes.key, givenSerde[U](c, false)}}
+	return &WindowedStream[K, U]{a, kept(c, serdes[window.Windowed[K], U]{key: s.serdes.key})}
 }
 
 // MapValuesWithKey is [Stream.MapValuesWithKey].
@@ -144,7 +144,7 @@ func (s *WindowedStream[K, V]) MapValuesWithKey[U any](f func(key window.Windowe
 	a := simple(c, s.above, func(t *task, n *nodeInfo) sink[window.Windowed[K], V] {
 		return &mapValuesWithKey[window.Windowed[K], V, U]{base: base{t, n}, f: f, null: isNull[U]()}
 	})
-	return &WindowedStream[K, U]{a, serdes[window.Windowed[K], U]{s.serdes.key, givenSerde[U](c, false)}}
+	return &WindowedStream[K, U]{a, kept(c, serdes[window.Windowed[K], U]{key: s.serdes.key})}
 }
 
 // TryMapValues is [Stream.TryMapValues].
@@ -154,7 +154,7 @@ func (s *WindowedStream[K, V]) TryMapValues[U any](f func(value V) (U, error), o
 	a := simple(c, s.above, func(t *task, n *nodeInfo) sink[window.Windowed[K], V] {
 		return &tryMapValues[window.Windowed[K], V, U]{base: base{t, n}, f: f, null: isNull[U]()}
 	})
-	return &WindowedStream[K, U]{a, serdes[window.Windowed[K], U]{s.serdes.key, givenSerde[U](c, false)}}
+	return &WindowedStream[K, U]{a, kept(c, serdes[window.Windowed[K], U]{key: s.serdes.key})}
 }
 
 // FlatMapValues is [Stream.FlatMapValues].
@@ -181,7 +181,7 @@ func (s *WindowedStream[K, V]) FlatMapValuesSeq[U any](f func(value V) iter.Seq[
 
 func (s *WindowedStream[K, V]) flatMapValues[U any](c *call, f func(k window.Windowed[K], v V, emit func(U))) *WindowedStream[K, U] {
 	a := simple(c, s.above, func(t *task, n *nodeInfo) sink[window.Windowed[K], V] { return newFlatMapValues(base{t, n}, f) })
-	return &WindowedStream[K, U]{a, serdes[window.Windowed[K], U]{s.serdes.key, givenSerde[U](c, false)}}
+	return &WindowedStream[K, U]{a, kept(c, serdes[window.Windowed[K], U]{key: s.serdes.key})}
 }
 
 // Peek is [Stream.Peek].
@@ -191,7 +191,7 @@ func (s *WindowedStream[K, V]) Peek(f func(key window.Windowed[K], value V), opt
 	a := simple(c, s.above, func(t *task, n *nodeInfo) sink[window.Windowed[K], V] {
 		return &peek[window.Windowed[K], V]{base: base{t, n}, f: f}
 	})
-	return &WindowedStream[K, V]{a, s.serdes}
+	return &WindowedStream[K, V]{a, kept(c, s.serdes)}
 }
 
 // ForEach is [Stream.ForEach].
@@ -215,7 +215,7 @@ func (s *WindowedStream[K, V]) Merge(other *WindowedStream[K, V], opts ...StepOp
 		c.node(g, specOf(func(t *task, n *nodeInfo) sink[window.Windowed[K], V] { return &pass[window.Windowed[K], V]{} }), nil, s.name, other.name)
 	}, s.step, other.step)
 	a := above{b: s.b, step: st, name: c.name, sources: copartition(s.above, other.above), rekeyed: s.rekeyed || other.rekeyed, windowed: true}
-	return &WindowedStream[K, V]{a, s.serdes}
+	return &WindowedStream[K, V]{a, kept(c, s.serdes)}
 }
 
 // Map is [Stream.Map].

@@ -206,10 +206,29 @@ func (g *Graph) checkCopartition(t *Topology) {
 			g.fail(set[0], "", fmt.Errorf("%w: no sub-topology reads all of %q", ErrCopartition, set))
 			continue
 		}
+		g.checkCounts(set)
 		t.Subtopologies[i].Copartitioned = append(t.Subtopologies[i].Copartitioned, set)
 	}
 	for _, s := range t.Subtopologies {
 		slices.SortFunc(s.Copartitioned, slices.Compare)
+	}
+}
+
+// checkCounts refuses a set whose repartition topics were given different numbers of partitions. It is a mistake of the later one.
+func (g *Graph) checkCounts(set []string) {
+	first := ""
+	for _, n := range g.nodes {
+		for _, topic := range n.Topics {
+			r := g.internal[topic]
+			switch {
+			case n.Kind != Source || r.Partitions == 0 || !slices.Contains(set, topic):
+			case first == "":
+				first = topic
+			case r.Partitions != g.internal[first].Partitions:
+				g.fail(n.Name, n.At, fmt.Errorf("%w: %q has %d partitions and %q, which is read together with it, has %d",
+					ErrCopartition, topic, r.Partitions, first, g.internal[first].Partitions))
+			}
+		}
 	}
 }
 
@@ -234,7 +253,7 @@ func (g *Graph) checkCycles(t *Topology) {
 		}
 	}
 	for _, topic := range slices.Sorted(maps.Keys(known)) {
-		if !known[topic] {
+		if !known[topic] && g.readers(topic) == 1 { // two were reported
 			for _, s := range t.Subtopologies {
 				for _, n := range s.Nodes {
 					if n.Kind == Source && slices.Contains(n.Topics, topic) {
@@ -244,6 +263,16 @@ func (g *Graph) checkCycles(t *Topology) {
 			}
 		}
 	}
+}
+
+// readers counts the sources that read a topic.
+func (g *Graph) readers(topic string) (count int) {
+	for _, n := range g.nodes {
+		if n.Kind == Source && slices.Contains(n.Topics, topic) {
+			count++
+		}
+	}
+	return count
 }
 
 func compareNames(a, b string) int {

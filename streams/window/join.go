@@ -2,6 +2,7 @@ package window
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -36,6 +37,8 @@ func (w JoinWindows) Spec() (JoinSpec, error) {
 		return s, fmt.Errorf("the join window ends %v before it begins: before is %v, after is %v", -(w.before + w.after), w.before, w.after)
 	case w.grace < 0:
 		return s, fmt.Errorf("grace %v is negative", w.grace)
+	case s.Size()+s.Grace > math.MaxInt64/int64(time.Millisecond):
+		return s, fmt.Errorf("before %v, after %v and grace %v are too long together", w.before, w.after, w.grace)
 	}
 	return s, nil
 }

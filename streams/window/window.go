@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/millrace/millrace/streams/serde"
@@ -66,6 +67,8 @@ func (w FixedWindows) Spec() (Spec, error) {
 		return s, fmt.Errorf("window advance %v is longer than the size %v, so that records would fall between windows", w.advance, w.size)
 	case w.grace < 0:
 		return s, fmt.Errorf("grace %v is negative", w.grace)
+	case s.Size+s.Grace > math.MaxInt64/int64(time.Millisecond):
+		return s, fmt.Errorf("size %v and grace %v are too long together", w.size, w.grace)
 	}
 	return s, nil
 }
