@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,12 +74,6 @@ func (d *db) signal() {
 	case d.moved <- struct{}{}:
 	default:
 	}
-}
-
-// returnsAfterFatal tells whether Pebble goes on with an error after it called Fatalf.
-func returnsAfterFatal(format string, err error) bool {
-	return strings.HasPrefix(format, "MANIFEST") || strings.HasPrefix(format, "pebble: fatal commit error") || strings.HasPrefix(err.Error(), "MANIFEST") ||
-		strings.Contains(err.Error(), "MANIFEST ")
 }
 
 // apart calls a function of Pebble on a goroutine of its own, since the goroutine may be ended by Fatalf.
@@ -339,7 +332,7 @@ func (d *db) Flush() error {
 	}
 	select {
 	case <-flushed:
-		return nil
+		return d.err()
 	case <-d.failed:
 		return d.failErr
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -121,7 +122,7 @@ func (e *Engine) options(d *db) *pebble.Options {
 		MemTableSize:                uint64(e.opts.MemTableBytes),
 		MemTableStopWritesThreshold: 1000, // db.makeRoom waits instead, and can be told of a failure
 		L0StopWritesThreshold:       1000,
-		L0CompactionThreshold:       12,
+		L0CompactionThreshold:       4,
 		LBaseMaxBytes:               64 << 20,
 		MaxManifestFileSize:         8 << 20,
 		Logger:                      logger{d},
@@ -215,8 +216,8 @@ func (l logger) Errorf(format string, args ...any) {
 	l.d.log.LogAttrs(context.Background(), slog.LevelWarn, "database error", slog.String("error", fmt.Sprintf(format, args...)))
 }
 
-// Fatalf returns where Pebble goes on with an error, which is after a failed edit of the manifest. Anything else is a broken invariant, of which we only
-// know that nothing may be done after it: the goroutine ends. Those calls of Pebble that get there run on goroutines of their own, see [db.apart].
+// Fatalf returns where Pebble goes on with an error, which is in a failed commit. Anything else is a broken invariant, of which we only know that nothing
+// may be done after it: the goroutine ends. Those calls of Pebble that get there run on goroutines of their own, see [db.apart].
 func (l logger) Fatalf(format string, args ...any) {
 	err := fmt.Errorf(format, args...)
 	for _, arg := range args {
@@ -225,8 +226,9 @@ func (l logger) Fatalf(format string, args ...any) {
 		}
 	}
 	l.d.fail(err)
-	if !returnsAfterFatal(format, err) {
-		l.d.broken.Store(true)
-		runtime.Goexit()
+	if strings.HasPrefix(format, "pebble: fatal commit error") {
+		return
 	}
+	l.d.broken.Store(true)
+	runtime.Goexit()
 }

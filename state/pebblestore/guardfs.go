@@ -14,6 +14,10 @@ import (
 var errLocked = errors.New("locked")
 
 // guardFS makes the database failed at the first failed write, and refuses to change files afterwards.
+//
+// The manifest is an exception: Pebble can't go on when an edit of it fails, and panics on a goroutine of its own where it tries (in the roll-back of a
+// compaction of level 0). So it is told that all is well. Nothing comes of it: no file is removed or made any more, every commit, flush and bulk of a failed
+// database returns the failure, and the manifest on disk stays what it was, perhaps with the beginning of one more record, which the next Open ignores.
 type guardFS struct {
 	vfs.FS
 	db *db
@@ -39,12 +43,25 @@ func (g *guardFS) check(err error) error {
 }
 
 func (g *guardFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if err := g.blocked(); err != nil {
-		g.db.pause(retryPause)
-		return nil, err
+	err := g.blocked()
+	if err == nil {
+		var f vfs.File
+		if f, err = g.FS.Create(name, category); err == nil {
+			return &guardFile{f, g, g.ofManifest(name)}, nil
+		}
+		g.db.fail(err)
 	}
-	f, err := g.FS.Create(name, category)
-	return g.file(f, err)
+	if g.ofManifest(name) {
+		return vfs.NewMem().Create("unwritten", category)
+	}
+	g.db.pause(retryPause)
+	return nil, err
+}
+
+// ofManifest tells whether a file is the manifest or names it.
+func (g *guardFS) ofManifest(name string) bool {
+	base := g.PathBase(name)
+	return strings.HasPrefix(base, "MANIFEST-") || strings.HasPrefix(base, "marker.manifest.")
 }
 
 func (g *guardFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
@@ -67,7 +84,7 @@ func (g *guardFS) file(f vfs.File, err error) (vfs.File, error) {
 	if g.check(err) != nil {
 		return nil, err
 	}
-	return &guardFile{f, g}, nil
+	return &guardFile{f, g, false}, nil
 }
 
 func (g *guardFS) OpenDir(name string) (vfs.File, error) {
@@ -75,7 +92,7 @@ func (g *guardFS) OpenDir(name string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &guardFile{f, g}, nil
+	return &guardFile{f, g, true}, nil // for the files of the manifest
 }
 
 func (g *guardFS) Link(oldname, newname string) error {
@@ -142,43 +159,42 @@ func (l *lockOnce) Close() (err error) {
 // guardFile is a file that was opened for writing, or a directory that is synced.
 type guardFile struct {
 	vfs.File
-	g *guardFS
+	g     *guardFS
+	quiet bool // failures are not told
 }
 
-func (f *guardFile) Write(p []byte) (int, error) {
-	if err := f.g.blocked(); err != nil {
-		return 0, err
+// write does what changes the file, unless the database failed.
+func (f *guardFile) write(change func() error) error {
+	err := f.g.blocked()
+	if err == nil {
+		err = f.g.check(change())
 	}
-	n, err := f.File.Write(p)
-	return n, f.g.check(err)
+	if f.quiet {
+		return nil
+	}
+	return err
 }
 
-func (f *guardFile) WriteAt(p []byte, off int64) (int, error) {
-	if err := f.g.blocked(); err != nil {
-		return 0, err
+func (f *guardFile) Write(p []byte) (n int, err error) {
+	err = f.write(func() (err error) { n, err = f.File.Write(p); return err })
+	if f.quiet {
+		n = len(p)
 	}
-	n, err := f.File.WriteAt(p, off)
-	return n, f.g.check(err)
+	return n, err
 }
 
-func (f *guardFile) Sync() error {
-	if err := f.g.blocked(); err != nil {
-		return err
+func (f *guardFile) WriteAt(p []byte, off int64) (n int, err error) {
+	err = f.write(func() (err error) { n, err = f.File.WriteAt(p, off); return err })
+	if f.quiet {
+		n = len(p)
 	}
-	return f.g.check(f.File.Sync())
+	return n, err
 }
 
-func (f *guardFile) SyncData() error {
-	if err := f.g.blocked(); err != nil {
-		return err
-	}
-	return f.g.check(f.File.SyncData())
-}
+func (f *guardFile) Sync() error     { return f.write(f.File.Sync) }
+func (f *guardFile) SyncData() error { return f.write(f.File.SyncData) }
 
-func (f *guardFile) SyncTo(length int64) (bool, error) {
-	if err := f.g.blocked(); err != nil {
-		return false, err
-	}
-	full, err := f.File.SyncTo(length)
-	return full, f.g.check(err)
+func (f *guardFile) SyncTo(length int64) (full bool, err error) {
+	err = f.write(func() (err error) { full, err = f.File.SyncTo(length); return err })
+	return full, err
 }
