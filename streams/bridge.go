@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 	"math"
 	"slices"
 	"time"
@@ -17,13 +16,13 @@ import (
 )
 
 func init() {
-	bridge.Program = func(t, config any, naming topology.Naming, sub *topology.Subtopology, id topology.TaskID, log *slog.Logger, stateDir string) (tasks.Program, error) {
-		cfg := config.(Config).withDefaults()
+	bridge.Program = func(b bridge.Task) (tasks.Program, error) {
+		cfg := b.Config.(Config).withDefaults()
 		return newTask(&taskConfig{
-			ctx: context.Background(), naming: naming, topology: t.(*Topology).t, timestamps: cfg.Timestamps, log: log, print: cfg.Print,
+			ctx: context.Background(), naming: b.Naming, topology: b.Topology.(*Topology).t, timestamps: cfg.Timestamps, log: b.Logger, print: cfg.Print,
 			onDecodeError: cfg.OnDecodeError, onProcessError: cfg.OnProcessError, onProduceError: cfg.OnProduceError,
-			deadLetters: cfg.DeadLetterTopic, stateDir: func(topology.TaskID) string { return stateDir }, caching: cfg.CacheBytes >= 0,
-		}, sub, id)
+			deadLetters: cfg.DeadLetterTopic, stateDir: func(topology.TaskID) string { return b.StateDir }, caching: cfg.CacheBytes >= 0, globals: b.Globals,
+		}, b.Sub, b.ID)
 	}
 	bridge.Store = func(handle any, programs func() []tasks.Program, guard func(func())) (any, error) {
 		h, ok := handle.(interface {

@@ -53,10 +53,11 @@ func readingOf(o options, extractor any) reading {
 
 // declaredStore is a store that an operator owns or a processor declared.
 type declaredStore struct {
-	store topology.Store
-	ref   StoreRef
-	at    string
-	owned bool // by an operator
+	store  topology.Store
+	ref    StoreRef
+	at     string
+	owned  bool // by an operator
+	global bool
 }
 
 // NewBuilder starts an empty topology.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"runtime"
 	"time"
 
@@ -215,7 +216,7 @@ func (c Config) validate(t *Topology) error {
 
 // persistent reports whether any store is kept on disk.
 func (t *Topology) persistent() bool {
-	for _, s := range t.t.Subtopologies {
+	for _, s := range slices.Concat(t.t.Subtopologies, t.t.Globals) {
 		for _, store := range s.Stores {
 			if !store.InMemory {
 				return true

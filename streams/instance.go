@@ -29,6 +29,7 @@ type instance struct {
 	consumer  *client.Consumer
 	changelog *client.Changelogs
 	tasks     *taskConfig
+	globals   *tasks.Global // nil if the topology has no global stores
 
 	group    sync.WaitGroup // of workers
 	failures chan failure
@@ -97,7 +98,7 @@ func (p *instance) open(ctx context.Context) error {
 			return p.dir.TaskPath(id)
 		},
 	}
-	return nil
+	return p.openGlobals()
 }
 
 // reach waits until a broker answers, and checks that it has streams groups.
@@ -150,14 +151,19 @@ func (p *instance) supervise(ctx context.Context) error {
 			}
 		})
 	}
+	err := p.runGlobals(p.workers)
 	for i := range cfg.Workers {
-		if err := p.startWorker(ctx, i+1); err != nil {
-			p.stop()
-			if e := p.wait(); ctx.Err() == nil {
-				return joinErrors(err, e)
-			}
-			return nil
+		if err != nil || ctx.Err() != nil {
+			break
 		}
+		err = p.startWorker(ctx, i+1)
+	}
+	if err != nil {
+		p.stop()
+		if e := p.wait(); ctx.Err() == nil {
+			return joinErrors(err, e)
+		}
+		return nil
 	}
 	for {
 		select {
@@ -167,7 +173,11 @@ func (p *instance) supervise(ctx context.Context) error {
 			return p.wait()
 		case f := <-p.failures:
 			err := p.explain(f.err)
-			switch p.uncaught(err) {
+			answer := p.uncaught(err)
+			if f.w.global && answer == ReplaceWorker {
+				answer = StopApp // nothing can take its place
+			}
+			switch answer {
 			case ReplaceWorker:
 				cfg.Logger.Error("worker failed and is replaced", "worker", f.w.name, "err", err)
 				p.app.removeWorker(f.w)
@@ -253,6 +263,9 @@ func (p *instance) close() error {
 	if p.admin != nil {
 		p.admin.Close()
 	}
+	if p.globals != nil {
+		errs = append(errs, p.globals.Close())
+	}
 	if p.engine != nil {
 		errs = append(errs, p.engine.Close())
 	}
@@ -265,7 +278,8 @@ func (p *instance) close() error {
 // worker is one worker of the app: its member, its producer and its loop.
 type worker struct {
 	name     string
-	index    int // from 1; a part of the transactional id
+	index    int  // from 1; a part of the transactional id
+	global   bool // no worker: the goroutine that fills the global stores
 	app      *App
 	member   *rebalance.Membership
 	producer *client.Producer

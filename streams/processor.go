@@ -131,6 +131,9 @@ func (c *FixedKeyContext[K, VOut]) Schedule(every time.Duration, kind Punctuatio
 // Store opens a store that was given to the operator by [WithStores]. A store that was not given is a bug and panics.
 func (c TaskContext) Store[S any](h StoreHandle[S]) S {
 	name := h.storeName()
+	if c.t.isGlobal(name) {
+		return h.open(c.t)
+	}
 	for _, s := range c.info.stores {
 		if s == name {
 			return h.open(c.t)

@@ -93,7 +93,11 @@ func declared(s topology.Store, noKey, noValue bool) error {
 func (h KeyValueHandle[K, V]) builder() *Builder { return h.of }
 func (h WindowHandle[K, V]) builder() *Builder   { return h.of }
 
-func (h KeyValueHandle[K, V]) prepare(t *task) { openKeyValue(t, h.store, h.key, h.value) }
+func (h KeyValueHandle[K, V]) prepare(t *task) {
+	if !t.isGlobal(h.store.Name) {
+		openKeyValue(t, h.store, h.key, h.value)
+	}
+}
 func (h WindowHandle[K, V]) prepare(t *task)   { openWindow(t, h.store, h.key, h.value) }
 
 func (h KeyValueHandle[K, V]) sameTypes(o StoreRef) bool {
@@ -205,6 +209,9 @@ type WindowStore[K, V any] interface {
 }
 
 func (h KeyValueHandle[K, V]) open(t *task) KeyValueStore[K, V] {
+	if t.isGlobal(h.store.Name) {
+		return globalView[K, V]{newGlobalRows(t, h.store, h.key, h.value)}
+	}
 	s := openKeyValue(t, h.store, h.key, h.value)
 	if s.view == nil { // made once, as processors ask for it with every record
 		s.view = keyValueView[K, V]{s, isNull[V]()}
@@ -213,6 +220,9 @@ func (h KeyValueHandle[K, V]) open(t *task) KeyValueStore[K, V] {
 }
 
 func (h WindowHandle[K, V]) open(t *task) WindowStore[K, V] {
+	if t.isGlobal(h.store.Name) {
+		panic(fmt.Sprintf("streams: store %q: global stores are key-value stores", h.store.Name))
+	}
 	s := openWindow(t, h.store, h.key, h.value)
 	if s.view == nil {
 		s.view = windowView[K, V]{s, isNull[V]()}

@@ -556,8 +556,9 @@ func addProcessor[K, V any](c *call, from above, make func(t *task, n *nodeInfo)
 		}
 	}
 	s := c.add(func(g *topology.Graph) {
+		names = slices.DeleteFunc(names, func(name string) bool { return c.b.stores[name].global })
 		for _, name := range names {
-			if d := c.b.stores[name]; d != nil && !g.HasStore(name) {
+			if d := c.b.stores[name]; !g.HasStore(name) {
 				g.AddStore(d.store, d.at)
 			}
 		}

@@ -25,7 +25,8 @@ type taskConfig struct {
 	print          io.Writer
 	log            *slog.Logger
 	stateDir       func(topology.TaskID) string
-	caching        bool // false: stores that ask for a cache have none
+	caching        bool          // false: stores that ask for a cache have none
+	globals        *tasks.Global // nil if there are none
 }
 
 // lockedWriter lets tasks of several workers print whole lines.

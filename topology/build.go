@@ -10,6 +10,7 @@ import (
 // Topology is a checked graph, cut into sub-topologies. It is immutable.
 type Topology struct {
 	Subtopologies []*Subtopology // ascending by ID
+	Globals       []*Subtopology // those that keep a global store, and make no tasks; ascending by ID among and beside the others
 
 	internal map[string]Repartition
 }
@@ -38,6 +39,16 @@ func (t *Topology) Subtopology(id int) *Subtopology {
 	return t.Subtopologies[i]
 }
 
+// Global returns the sub-topology that keeps a global store, nil if there is none of that name.
+func (t *Topology) Global(store string) *Subtopology {
+	for _, s := range t.Globals {
+		if slices.ContainsFunc(s.Stores, func(o Store) bool { return o.Name == store }) {
+			return s
+		}
+	}
+	return nil
+}
+
 // Build checks the graph and cuts it into sub-topologies. The error joins one [*NodeError] per mistake.
 func (g *Graph) Build() (*Topology, error) {
 	g.checkSources()
@@ -45,11 +56,16 @@ func (g *Graph) Build() (*Topology, error) {
 	groups := g.group()
 	t := &Topology{internal: maps.Clone(g.internal)}
 	for id, nodes := range groups {
-		t.Subtopologies = append(t.Subtopologies, g.subtopology(id, nodes))
+		s := g.subtopology(id, nodes)
+		if slices.ContainsFunc(nodes, func(n *Node) bool { return n.Global }) {
+			t.Globals = append(t.Globals, s)
+		} else {
+			t.Subtopologies = append(t.Subtopologies, s)
+		}
 	}
 	g.checkCopartition(t)
 	g.checkCycles(t)
-	if len(t.Subtopologies) == 0 && len(g.errs) == 0 {
+	if len(groups) == 0 && len(g.errs) == 0 {
 		return nil, errors.New("topology: it has no source")
 	}
 	if len(g.errs) > 0 {

@@ -10,7 +10,12 @@ import (
 func (t *Topology) Describe() string {
 	var b strings.Builder
 	b.WriteString("Topologies:\n ")
+	globals := t.Globals
 	for _, s := range t.Subtopologies {
+		for len(globals) > 0 && globals[0].ID < s.ID {
+			globals[0].describeGlobal(&b)
+			globals = globals[1:]
+		}
 		b.WriteString("  Sub-topology: " + strconv.Itoa(s.ID) + "\n")
 		d := newDescription(s)
 		for _, n := range d.ordered() {
@@ -18,7 +23,19 @@ func (t *Topology) Describe() string {
 		}
 		b.WriteString("\n")
 	}
+	for _, s := range globals {
+		s.describeGlobal(&b)
+	}
 	return b.String()
+}
+
+// describeGlobal writes a global store: its source and its processor.
+func (s *Subtopology) describeGlobal(b *strings.Builder) {
+	b.WriteString("  Sub-topology: " + strconv.Itoa(s.ID) + " for global store (will not generate tasks)\n")
+	d := newDescription(s)
+	for _, n := range s.Nodes {
+		d.write(b, n)
+	}
 }
 
 // description holds what the order of the text depends on. Java keeps nodes in hash sets and in tree sets that compare by a size which still grows

@@ -24,6 +24,7 @@ type Node struct {
 	Topic   string   // Sink: where it writes, likewise; empty when Dynamic is set
 	Dynamic string   // Sink: text that describes a topic chosen per record
 	Stores  []string // Processor: stores it may use, in the order of connection
+	Global  bool     // Source: read whole by every process, into a global store
 	At      string   // file:line of the call that added it, for messages
 	Payload any
 

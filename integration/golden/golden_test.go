@@ -435,6 +435,20 @@ var topologies = map[string]func(b *streams.Builder){
 		in(b).GroupBy(value).Reduce("sums", concat).JoinForeign(b.Table(text("b")), foreign, enrich).Join(b.Table(text("c")), enrich).
 			ToStream().To(text("out"))
 	},
+	"global_table_join": func(b *streams.Builder) {
+		in(b).JoinGlobal(b.GlobalTable(text("g")), value, enrich).To(text("out"))
+	},
+	"global_tables": func(b *streams.Builder) {
+		g, h := b.GlobalTable(text("g"), streams.Materialized("rows")), b.GlobalTable(text("h"), streams.Named("named"))
+		s := in(b).Map(swap).LeftJoinGlobal(g, value, enrichLeft)
+		s.JoinGlobal(h, value, enrich, streams.Named("joining"), streams.ValueSerde(serde.String)).GroupByKey().Count("counts").ToStream().To(counts("out"))
+		b.Stream(text("more")).To(text("out"))
+	},
+	"global_table_after_streams": func(b *streams.Builder) {
+		s, m := in(b), b.Stream(text("more"))
+		s.JoinGlobal(b.GlobalTable(text("g")), value, enrich).To(text("out"))
+		m.To(text("out"))
+	},
 }
 
 // Every program is described as Java Kafka Streams describes it, byte for byte.

@@ -85,6 +85,8 @@ type Driver struct {
 	dropped   map[string]int64 // of tasks that were closed
 	arena     tasks.Arena
 	fail      failures
+	globals   *tasks.Global                  // nil if the topology has no global stores
+	globalAt  map[tasks.TopicPartition]int64 // handed to them
 
 	err  error // what stopped the topology
 	told bool  // the test has asked for it
@@ -132,6 +134,9 @@ func New(t testing.TB, topo *streams.Topology, opts ...Option) *Driver {
 	d.engine = pebblestore.New(pebblestore.Options{})
 	t.Cleanup(d.close)
 	d.countInternal()
+	if err := d.openGlobals(); err != nil {
+		t.Fatalf("streamstest: %v", err)
+	}
 	for _, s := range d.graph.Subtopologies {
 		for p := range d.tasksOf(s) {
 			id := topology.TaskID{Subtopology: s.ID, Partition: p}
@@ -143,6 +148,50 @@ func New(t testing.TB, topo *streams.Topology, opts ...Option) *Driver {
 		}
 	}
 	return d
+}
+
+func (d *Driver) logger() *slog.Logger {
+	if d.cfg.Logger != nil {
+		return d.cfg.Logger
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+// openGlobals opens the global stores, which then read their topics from where they were.
+func (d *Driver) openGlobals() error {
+	if len(d.graph.Globals) == 0 {
+		return nil
+	}
+	dir := d.directory(globalID)
+	globals, err := tasks.OpenGlobal(tasks.GlobalConfig{
+		ApplicationID: d.cfg.ApplicationID, Subs: d.graph.Globals, Dir: dir, Engine: d.engine, Clock: clock{d}, Logger: d.logger(),
+		NewProgram: func(sub *topology.Subtopology, id topology.TaskID) (tasks.Program, error) {
+			return bridge.Program(bridge.Task{Topology: d.topology, Config: d.cfg, Naming: d.naming, Sub: sub, ID: id, Logger: d.logger(), StateDir: dir})
+		},
+	})
+	if err != nil {
+		return err
+	}
+	d.globals, d.globalAt = globals, globals.Positions()
+	d.deliverGlobals()
+	return nil
+}
+
+// deliverGlobals hands what was written to the global stores, at once and before any task: they follow no time.
+func (d *Driver) deliverGlobals() {
+	if d.globals == nil {
+		return
+	}
+	for _, topic := range d.globals.Topics() {
+		for i, records := range d.topic(topic).partitions {
+			p := tasks.TopicPartition{Topic: topic, Partition: int32(i)}
+			for ; d.globalAt[p] < int64(len(records)) && d.err == nil; d.globalAt[p]++ {
+				if next := records[d.globalAt[p]]; next.state != aborted {
+					d.stop(d.globals.Apply(tasks.Batch{TopicPartition: p, Records: []tasks.Record{next.Record}, Next: next.Offset + 1, End: next.Offset + 1}))
+				}
+			}
+		}
+	}
 }
 
 // countInternal derives the partitions of repartition topics from what is upstream of them, as a broker does.
@@ -239,17 +288,24 @@ func (d *Driver) tasksOf(s *topology.Subtopology) (n int32) {
 }
 
 // directory is where a task has its stores.
-func (d *Driver) directory(id topology.TaskID) string { return filepath.Join(d.dir, id.String()) }
+func (d *Driver) directory(id topology.TaskID) string {
+	if id == globalID {
+		return filepath.Join(d.dir, "global")
+	}
+	return filepath.Join(d.dir, id.String())
+}
+
+// globalID stands for the global stores.
+var globalID = topology.TaskID{Subtopology: -1, Partition: -1}
 
 // open starts a task from what its stores, its changelogs and its committed offsets hold.
 func (d *Driver) open(id topology.TaskID) error {
 	s, r := d.graph.Subtopology(id.Subtopology), d.tasks[id]
 	r.local, r.stores = nil, nil
-	log := slog.New(slog.DiscardHandler)
-	if d.cfg.Logger != nil {
-		log = d.cfg.Logger
-	}
-	program, err := bridge.Program(d.topology, d.cfg, d.naming, s, id, log, d.directory(id))
+	log := d.logger()
+	program, err := bridge.Program(bridge.Task{
+		Topology: d.topology, Config: d.cfg, Naming: d.naming, Sub: s, ID: id, Globals: d.globals, Logger: log, StateDir: d.directory(id),
+	})
 	if err != nil {
 		return err
 	}
@@ -321,6 +377,7 @@ func (d *Driver) restore(s *topology.Subtopology, id topology.TaskID, stores *st
 
 // deliver hands what was written to the tasks that read it.
 func (d *Driver) deliver() {
+	d.deliverGlobals()
 	for _, p := range d.arrived {
 		r := d.readers[p]
 		records := d.topic(p.Topic).partitions[p.Partition]
@@ -481,7 +538,7 @@ func (o restartOption) restart(d *Driver) { o(d) }
 // StateLost removes the state directory in between, as if the tasks moved to another machine: stores come back from their changelogs, and those without
 // one are empty.
 var StateLost RestartOption = restartOption(func(d *Driver) {
-	for _, id := range d.order {
+	for _, id := range append(slices.Clone(d.order), globalID) {
 		if err := os.RemoveAll(d.directory(id)); err != nil {
 			d.t.Fatalf("streamstest: %v", err)
 		}
@@ -512,6 +569,11 @@ func (d *Driver) reopen(clean bool, opts []RestartOption) {
 			d.t.Fatalf("streamstest: close %s: %v", id, err)
 		}
 	}
+	if d.globals != nil {
+		if err := d.globals.Close(); err != nil {
+			d.t.Fatalf("streamstest: close the global stores: %v", err)
+		}
+	}
 	for _, o := range opts {
 		o.restart(d)
 	}
@@ -520,6 +582,9 @@ func (d *Driver) reopen(clean bool, opts []RestartOption) {
 	}
 	d.err, d.fail, d.asked, d.processed = nil, failures{}, false, 0
 	d.arrived, d.waiting = nil, nil
+	if err := d.openGlobals(); err != nil {
+		d.t.Fatalf("streamstest: open the global stores again: %v", err)
+	}
 	for _, id := range d.order {
 		if err := d.open(id); err != nil {
 			d.t.Fatalf("streamstest: open %s again: %v", id, err)
@@ -551,6 +616,11 @@ func (d *Driver) close() {
 	for _, id := range d.order {
 		if err := d.closeTask(id, d.err == nil); err != nil {
 			d.t.Errorf("streamstest: close %s: %v", id, err)
+		}
+	}
+	if d.globals != nil {
+		if err := d.globals.Close(); err != nil {
+			d.t.Errorf("streamstest: close the global stores: %v", err)
 		}
 	}
 	if err := d.engine.Close(); err != nil {
@@ -607,6 +677,9 @@ func (d *Driver) StoreOf[S any](h streams.StoreHandle[S], partition int) S {
 func (d *Driver) openStore(h streams.StoreRef, want func(id topology.TaskID) bool) any {
 	d.t.Helper()
 	name := streams.StoreNameOf(h)
+	if d.graph.Global(name) != nil {
+		return d.globalStore(h, name)
+	}
 	var owners []topology.TaskID
 	for _, id := range d.order {
 		sub := d.graph.Subtopology(id.Subtopology)
@@ -631,6 +704,19 @@ func (d *Driver) openStore(h streams.StoreRef, want func(id topology.TaskID) boo
 	return store
 }
 
+func (d *Driver) globalStore(h streams.StoreRef, name string) any {
+	d.t.Helper()
+	store, err := bridge.Store(h, func() []tasks.Program {
+		p := d.globals.Program(name)
+		bridge.Touch(p, d.now.UnixMilli())
+		return []tasks.Program{p}
+	}, d.guard)
+	if err != nil {
+		d.t.Fatalf("streamstest: %v", err)
+	}
+	return store
+}
+
 // guard runs a use of a store by the test.
 func (d *Driver) guard(f func()) {
 	d.t.Helper()
@@ -640,7 +726,7 @@ func (d *Driver) guard(f func()) {
 }
 
 func (d *Driver) storeNames() (names []string) {
-	for _, s := range d.graph.Subtopologies {
+	for _, s := range slices.Concat(d.graph.Subtopologies, d.graph.Globals) {
 		for _, store := range s.Stores {
 			names = append(names, store.Name)
 		}

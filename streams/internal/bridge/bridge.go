@@ -9,8 +9,20 @@ import (
 	"github.com/millrace/millrace/topology"
 )
 
-// Program makes the typed side of a task. config is a streams.Config with defaults filled in, and t a *streams.Topology.
-var Program func(t, config any, naming topology.Naming, sub *topology.Subtopology, id topology.TaskID, log *slog.Logger, stateDir string) (tasks.Program, error)
+// Task says what the typed side of a task is made of.
+type Task struct {
+	Topology any // *streams.Topology
+	Config   any // streams.Config
+	Naming   topology.Naming
+	Sub      *topology.Subtopology
+	ID       topology.TaskID
+	Globals  *tasks.Global // nil if there are none, or for what fills them
+	Logger   *slog.Logger
+	StateDir string
+}
+
+// Program makes the typed side of a task.
+var Program func(Task) (tasks.Program, error)
 
 // Store opens a typed store over the parts that several tasks have of it, for a test. handle is a streams.StoreHandle of any kind; the result is what it
 // opens to. parts are the programs of the tasks at the moment, by partition. Each call of the result runs in guard, which gets what the store throws.

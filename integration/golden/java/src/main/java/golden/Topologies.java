@@ -363,6 +363,22 @@ public final class Topologies {
         ALL.put("foreign_join_of_aggregate", b -> in(b).groupBy((k, v) -> v).reduce((x, y) -> x + y, Materialized.as("sums"))
             .join(table(b, "b"), v -> v, Topologies::enrich)
             .join(table(b, "c"), Topologies::enrich).toStream().to("out", STRINGS_OUT));
+        ALL.put("global_table_join", b -> in(b)
+            .join(b.globalTable("g", STRINGS), (k, v) -> v, Topologies::enrich).to("out", STRINGS_OUT));
+        ALL.put("global_tables", b -> {
+            GlobalKTable<String, String> g = b.globalTable("g", STRINGS, Materialized.as("rows"));
+            GlobalKTable<String, String> h = b.globalTable("h", STRINGS.withName("named"));
+            KStream<String, String> s = in(b).map(Topologies::swap).leftJoin(g, (k, v) -> v, Topologies::enrich);
+            s.join(h, (k, v) -> v, Topologies::enrich, Named.as("joining")).groupByKey().count(Materialized.as("counts"))
+                .toStream().to("out", COUNTS_OUT);
+            b.stream("more", STRINGS).to("out", STRINGS_OUT);
+        });
+        ALL.put("global_table_after_streams", b -> {
+            KStream<String, String> s = in(b);
+            KStream<String, String> m = b.stream("more", STRINGS);
+            s.join(b.globalTable("g", STRINGS), (k, v) -> v, Topologies::enrich).to("out", STRINGS_OUT);
+            m.to("out", STRINGS_OUT);
+        });
     }
 
     static final class Forward implements Processor<String, String, String, String> {
