@@ -14,6 +14,14 @@ import (
 
 // RunProcessor runs one processor by itself and records what it forwards: for unit tests of a Process method. Types need no serdes, those of its
 // stores excepted. Init is called at once, and Close by the test's Cleanup. ForwardTo finds no child.
+//
+//	run := streamstest.RunProcessor(t, newDedup(), seen)
+//	if err := run.Process(streams.Record[string, Order]{Key: "1", Value: order}); err != nil {
+//		t.Fatal(err)
+//	}
+//	if len(run.Forwarded) != 1 {
+//		t.Errorf("forwarded %v", run.Forwarded)
+//	}
 func RunProcessor[KIn, VIn, KOut, VOut any, P streams.Processor[KIn, VIn, KOut, VOut]](t testing.TB, p P, stores ...streams.StoreRef) *ProcessorRun[KIn, VIn, KOut, VOut] {
 	t.Helper()
 	r := &ProcessorRun[KIn, VIn, KOut, VOut]{}
