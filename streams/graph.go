@@ -177,10 +177,25 @@ func (c *call) node(g *topology.Graph, s spec, stores []string, parents ...strin
 }
 
 func (c *call) nodeNamed(g *topology.Graph, name string, s spec, stores []string, parents ...string) {
-	for i, p := range parents {
-		parents[i] = c.b.resolve(p)
+	// Each comes once, also where a stream is merged with itself, and those that another source stands for come last, in the order of the program: as in Kafka
+	// Streams, whose order shows in Describe.
+	var list []string
+	add := func(name string) {
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
 	}
-	g.Add(topology.Node{Name: name, Kind: topology.Processor, At: c.at, Payload: s, Stores: slices.Clone(stores)}, parents...)
+	for _, p := range parents {
+		if c.b.resolve(p) == p {
+			add(p)
+		}
+	}
+	for _, s := range c.b.streams {
+		if main := c.b.resolve(s.name); main != s.name && slices.Contains(parents, s.name) {
+			add(main)
+		}
+	}
+	g.Add(topology.Node{Name: name, Kind: topology.Processor, At: c.at, Payload: s, Stores: slices.Clone(stores)}, list...)
 }
 
 // resolve follows the names of sources that were merged into others.

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/millrace/millrace/streams/serde"
@@ -20,9 +21,20 @@ type Grouped[K, V any] struct {
 
 // Count counts the records of each key.
 func (g *Grouped[K, V]) Count(store string, opts ...AggregateOption) *Table[K, int64] {
+	g.b.waste(store, opts)
 	return aggregate(g, "KSTREAM-AGGREGATE-", store, nil, aggregation[K, V, int64]{
 		initial: zero[int64], add: func(n int64, _ K, _ V) int64 { return n + 1 }, value: serde.Int64,
 	}, opts)
+}
+
+// waste takes a name from the counter for a count that has options of a store but no name for it: there a Java program has a Materialized without a name,
+// with which Kafka Streams' count generates two (F-039).
+func (b *Builder) waste(store string, opts []AggregateOption) {
+	o := gather(opts, AggregateOption.aggregate)
+	o.name = ""
+	if store == "" && !reflect.DeepEqual(o, options{}) {
+		b.newStoreName("")
+	}
 }
 
 // Reduce combines the values of each key. The first value is taken as it is.
@@ -119,6 +131,7 @@ type WindowedGrouped[K, V any] struct {
 
 // Count counts the records of each key and window.
 func (g *WindowedGrouped[K, V]) Count(store string, opts ...AggregateOption) *WindowedTable[K, int64] {
+	g.g.b.waste(store, opts)
 	return windowed(g, "KSTREAM-AGGREGATE-", store, nil, aggregation[K, V, int64]{
 		initial: zero[int64], add: func(n int64, _ K, _ V) int64 { return n + 1 }, value: serde.Int64,
 	}, opts)

@@ -86,6 +86,6 @@ func (n *tableAggregator[K, V, A]) process(r rec[K, change[V]]) {
 	if c.newNull = !ok; ok {
 		c.new = now
 	}
-	kv.putEncoded(key, c.new, c.newNull, ts, r.headers)
+	kv.putEncoded(key, c.new, c.newNull, c.storedAt(ts, r.ts), r.headers)
 	n.out.sent(rec[K, change[A]]{key: r.key, value: c, ts: ts, headers: r.headers})
 }

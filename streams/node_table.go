@@ -131,6 +131,15 @@ func (a *aggregation[K, V, A]) fold(row found[A], r rec[K, V], null func(A) bool
 	return c, max(r.ts, row.ts)
 }
 
+// storedAt is the time with which a change of an aggregate goes to its store: ts, that of the result. A deletion keeps no time, and so its changelog record,
+// and what a cache hands on, has that of the record that caused it.
+func (c change[A]) storedAt(ts, record int64) int64 {
+	if c.newNull {
+		return record
+	}
+	return ts
+}
+
 // aggregator folds the records of a key into a row: count, reduce and aggregate without windows (F-058).
 type aggregator[K, V, A any] struct {
 	base
@@ -155,7 +164,7 @@ func (n *aggregator[K, V, A]) process(r rec[K, V]) {
 	kv := n.out.kv
 	key := kv.encodeKey(r.key)
 	c, ts := n.agg.fold(kv.get(key), r, n.null)
-	kv.putEncoded(key, c.new, c.newNull, ts, r.headers)
+	kv.putEncoded(key, c.new, c.newNull, c.storedAt(ts, r.ts), r.headers)
 	n.out.sent(rec[K, change[A]]{key: r.key, value: c, ts: ts, headers: r.headers})
 }
 
@@ -208,7 +217,7 @@ func (n *windowAggregate[K, V, A]) process(r rec[K, V]) {
 
 func (n *windowAggregate[K, V, A]) update(key []byte, start, end int64, r rec[K, V]) {
 	c, ts := n.agg.fold(n.store.get(key, start), r, n.null)
-	n.store.put(key, start, c.new, c.newNull, ts, r.headers)
+	n.store.put(key, start, c.new, c.newNull, c.storedAt(ts, r.ts), r.headers)
 	if !n.caches {
 		if !n.table.old {
 			c = c.withoutOld()

@@ -496,7 +496,7 @@ func lookup[K, V, W, R any](s *Stream[K, V], t *Table[K, W], given any, left boo
 			return &tableLookup[K, V, W, R]{base: base{tk, n}, row: t.view.make(tk), f: f, left: left, null: isNull[R]()}
 		}), t.view.stores(), from.name)
 		c.copartitioned(g, sources)
-	}, from.step, t.step)
+	}, from.step) // the table is looked at, and does not flow: its own way does not become relaxed
 	st.relaxed = left
 	return &Stream[K, R]{above{b: s.b, step: st, name: c.name, sources: sources}, serdes[K, R]{key: sd.key}}
 }

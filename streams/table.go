@@ -182,7 +182,7 @@ func (t *Table[K, V]) ToStream(opts ...StepOption) *Stream[K, V] {
 }
 
 // Store names the table's store for processors, tests and queries. A table read from a topic is kept in a store from then on. A derived one must have
-// been given one with [Materialized]: using the handle of another is a Build error.
+// been given one with [Materialized]: using the handle of another is a Build error. After Build nothing gets a store any more.
 func (t *Table[K, V]) Store() KeyValueHandle[K, V] {
 	if t.info.store.Name != "" && !t.b.built {
 		t.info.keep = true

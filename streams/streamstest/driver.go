@@ -311,13 +311,15 @@ func (d *Driver) open(id topology.TaskID) error {
 	}
 	r.program = program
 	if len(s.Stores) > 0 {
-		specs := slices.Clone(s.Stores)
 		if d.cfg.CacheBytes < 0 {
-			for i := range specs {
-				specs[i].Caching = false
+			uncached := *s
+			uncached.Stores = slices.Clone(s.Stores)
+			for i := range uncached.Stores {
+				uncached.Stores[i].Caching = false
 			}
+			s = &uncached
 		}
-		stores, err := state.Open(state.Options{ApplicationID: d.cfg.ApplicationID, Task: id, Dir: d.directory(id), Engine: d.engine, Stores: specs, Logger: log})
+		stores, err := state.Open(state.Options{ApplicationID: d.cfg.ApplicationID, Task: id, Dir: d.directory(id), Engine: d.engine, Stores: s.Stores, Logger: log})
 		if err != nil {
 			return err
 		}

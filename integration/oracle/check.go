@@ -1,0 +1,111 @@
+package oracle
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Differ runs a program on both sides. It returns what Java gave, and the first difference.
+func Differ(java *Java, p *Program) (*Result, *Difference, error) {
+	theirs, err := java.Run(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	return theirs, Compare(theirs, Run(p)), nil
+}
+
+// Check runs the programs of n seeds, several at once, and tells found of each, one after the other in no order, until it returns false.
+func Check(ctx context.Context, java *Java, seed uint64, n, threads int, found func(*Program, *Difference) bool) error {
+	var mu sync.Mutex
+	var failed error
+	next, done := 0, false
+	var wg sync.WaitGroup
+	for range threads + 1 { // one more, for Go and Java work in turn
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				at := next
+				next++
+				stop := done || at >= n
+				mu.Unlock()
+				if stop || ctx.Err() != nil {
+					return
+				}
+				p := Generate(seed + uint64(at))
+				_, d, err := Differ(java, p)
+				mu.Lock()
+				if err != nil {
+					failed, done = err, true
+				} else if !done {
+					done = !found(p, d)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return failed
+}
+
+// Coverage counts operators, and which stands directly below which.
+type Coverage struct {
+	Programs int
+	ops      map[string]int
+	pairs    map[[2]string]int
+}
+
+// Add counts a program.
+func (c *Coverage) Add(p *Program) {
+	if c.ops == nil {
+		c.ops, c.pairs = map[string]int{}, map[[2]string]int{}
+	}
+	c.Programs++
+	for _, o := range p.Ops {
+		c.ops[o.Op]++
+		for _, in := range o.In {
+			c.pairs[[2]string{p.Ops[in].Op, o.Op}]++
+		}
+	}
+}
+
+// Least is how often the rarest operator came.
+func (c *Coverage) Least() (op string, n int) {
+	for _, name := range slices.Sorted(maps.Keys(operators)) {
+		if op == "" || c.ops[name] < n {
+			op, n = name, c.ops[name]
+		}
+	}
+	return op, n
+}
+
+// Print writes the counts: of operators, and of the pairs that can be.
+func (c *Coverage) Print(w io.Writer) {
+	possible, met := 0, 0
+	for above, a := range operators {
+		for below, b := range operators {
+			if a.out != None && slices.Contains(b.in, a.out) {
+				possible++
+				if c.pairs[[2]string{above, below}] > 0 {
+					met++
+				}
+			}
+		}
+	}
+	var line strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(operators)) {
+		item := fmt.Sprintf("%s %d  ", name, c.ops[name])
+		if line.Len()+len(item) > 150 {
+			fmt.Fprintln(w, line.String())
+			line.Reset()
+		}
+		line.WriteString(item)
+	}
+	fmt.Fprintln(w, line.String())
+	op, n := c.Least()
+	fmt.Fprintf(w, "%d operators, the rarest is %s with %d; %d of %d pairs\n", len(operators), op, n, met, possible)
+}

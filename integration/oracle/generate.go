@@ -1,0 +1,341 @@
+package oracle
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+)
+
+// generator makes a program, operator by operator.
+type generator struct {
+	r     *rand.Rand
+	p     *Program
+	types []Type
+	uses  []int // of each handle
+	flats int   // operators that multiply records
+	scale int64 // ms in a unit of time
+	names int
+}
+
+// Generate makes the program of a seed. Every seed has an operator that its program tries to hold, in turn, so that rare ones are not forgotten.
+func Generate(seed uint64) *Program {
+	g := &generator{r: rand.New(rand.NewPCG(seed, 0x6d696c6c72616365)), p: &Program{Seed: seed}, scale: 1}
+	g.p.Caching = g.chance(3)
+	if g.chance(10) {
+		g.scale = 20_000 // so long that stores roll their segments
+	}
+	wanted := slices.Sorted(maps.Keys(operators))
+	focus := wanted[seed%uint64(len(wanted))]
+	g.topics()
+	size := 2 + g.r.IntN(11)
+	for len(g.p.Ops) < size {
+		g.step(focus)
+	}
+	for range 20 {
+		if g.has(focus) || len(g.p.Ops) > 16 || !g.towards(focus) {
+			break
+		}
+	}
+	g.finish()
+	g.events()
+	return g.p
+}
+
+func (g *generator) chance(oneIn int) bool { return g.r.IntN(oneIn) == 0 }
+
+func oneOf[T any](g *generator, list ...T) T { return list[g.r.IntN(len(list))] }
+
+func (g *generator) has(op string) bool {
+	return slices.ContainsFunc(g.p.Ops, func(o Op) bool { return o.Op == op })
+}
+
+func (g *generator) topics() {
+	for range 2 + g.r.IntN(3) {
+		g.topic()
+	}
+}
+
+func (g *generator) topic() string {
+	name := fmt.Sprintf("in-%d", len(g.p.Topics))
+	g.p.Topics = append(g.p.Topics, Topic{name, oneOf(g, Text, Text, Text, Long, Nullable)})
+	return name
+}
+
+// step adds an operator that fits, which is focus sooner than another.
+func (g *generator) step(focus string) {
+	names := slices.Sorted(maps.Keys(operators))
+	if g.chance(3) && g.try(focus) {
+		return
+	}
+	if unused := g.unused(); len(unused) > 0 && !g.chance(3) { // go on below what has nothing below it
+		kind := g.types[oneOf(g, oneOf(g, unused...), unused[len(unused)-1])].Kind
+		names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(operators[name].in, kind) })
+		for range 5 {
+			if g.try(oneOf(g, names...)) {
+				return
+			}
+		}
+		names = slices.Sorted(maps.Keys(operators))
+	}
+	for !g.try(oneOf(g, names...)) {
+	}
+}
+
+// unused are the handles that nothing was done with yet.
+func (g *generator) unused() (list []int) {
+	for i, n := range g.uses {
+		if n == 0 && g.types[i].Kind != None {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// towards adds focus, or what it stands on. It reports whether there was a way.
+func (g *generator) towards(focus string) bool {
+	if g.try(focus) {
+		return true
+	}
+	for _, kind := range operators[focus].in {
+		if !slices.ContainsFunc(g.types, func(t Type) bool { return t.Kind == kind }) {
+			return g.make(kind, 5)
+		}
+	}
+	// The handles do not go together: more of them may.
+	return g.make(operators[focus].in[len(operators[focus].in)-1], 5)
+}
+
+// make adds an operator that gives a kind, below others if it has to.
+func (g *generator) make(kind Kind, depth int) bool {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(operators)) {
+		if operators[name].out == kind {
+			names = append(names, name)
+		}
+	}
+	g.r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	for _, name := range names {
+		if g.try(name) {
+			return true
+		}
+	}
+	if depth == 0 {
+		return false
+	}
+	for _, name := range names {
+		for _, in := range operators[name].in {
+			if in != kind && g.make(in, depth-1) {
+				return g.try(name)
+			}
+		}
+	}
+	return false
+}
+
+// try adds an operator, if there is a place for it.
+func (g *generator) try(name string) bool {
+	def := operators[name]
+	o := Op{Op: name}
+	for _, kind := range def.in {
+		var fit []int
+		for i, t := range g.types {
+			if t.Kind == kind {
+				fit = append(fit, i)
+				if g.uses[i] == 0 {
+					fit = append(fit, i, i, i)
+				}
+			}
+		}
+		if len(fit) == 0 {
+			return false
+		}
+		o.In = append(o.In, oneOf(g, fit...))
+	}
+	if def.f != nil {
+		o.F = oneOf(g, def.f...)
+		o.N = 2 + g.r.IntN(3)
+	}
+	if def.kf {
+		o.KF = oneOf(g, keys...)
+		o.KN = 2 + g.r.IntN(3)
+	}
+	if def.v == freeV {
+		o.V = oneOf(g, Text, Text, Text, Long, Nullable)
+	}
+	if slices.Equal(def.f, lists) {
+		if g.flats == 2 {
+			return false
+		}
+		g.flats++
+	}
+	if g.chance(4) && def.hasName() {
+		o.Name = g.name("n")
+	}
+	if def.store == needsStore && g.chance(2) || def.store == mayStore && g.chance(3) {
+		o.Store = g.name("s")
+	}
+	if def.store == needsStore || o.Store != "" {
+		for _, k := range []string{"memory", "noCaching", "noLogging"} {
+			if g.chance(6) {
+				o.Knobs = append(o.Knobs, k)
+			}
+		}
+	}
+	if def.windows {
+		o.Size = g.scale * int64(2+g.r.IntN(20))
+		o.Advance = o.Size
+		if g.chance(2) {
+			o.Advance = max(1, o.Size/int64(1+g.r.IntN(4)))
+		}
+		o.Grace = g.scale * oneOf(g, int64(0), 0, int64(g.r.IntN(10)), int64(g.r.IntN(40)))
+	}
+	switch {
+	case def.reads:
+		o.Topics = g.sources(def.out)
+		if o.Topics == nil {
+			return false
+		}
+	case def.writes:
+		o.Topics = []string{g.name("out-")}
+	}
+	g.p.Ops = append(g.p.Ops, o)
+	types, err := g.p.Types()
+	if err != nil {
+		g.p.Ops = g.p.Ops[:len(g.p.Ops)-1]
+		return false
+	}
+	g.types, g.uses = types, append(g.uses, 0)
+	for _, in := range o.In {
+		g.uses[in]++
+	}
+	return true
+}
+
+func (g *generator) name(prefix string) string {
+	g.names++
+	return prefix + strconv.Itoa(g.names)
+}
+
+// sources chooses topics to read: of the input, or what the program itself writes.
+func (g *generator) sources(kind Kind) []string {
+	var all []string
+	for _, t := range g.p.Topics {
+		if kind == Stream && !g.p.reads(t.Name, Table) || !g.p.reads(t.Name, Stream, Table) {
+			all = append(all, t.Name)
+		}
+	}
+	if len(all) == 0 {
+		all = []string{g.topic()}
+	}
+	if g.chance(8) {
+		for i, o := range g.p.Ops {
+			if o.Op == "to" && g.uses[i] == 0 {
+				all = []string{o.Topics[0]}
+			}
+		}
+	}
+	one := oneOf(g, all...)
+	if kind == Stream && g.chance(8) {
+		if other := oneOf(g, all...); other != one {
+			return []string{one, other}
+		}
+	}
+	return []string{one}
+}
+
+// finish makes everything end in a topic.
+func (g *generator) finish() {
+	for i := 0; i < len(g.p.Ops); i++ {
+		if g.uses[i] > 0 {
+			continue
+		}
+		end := map[Kind]string{
+			Stream: "to", Table: "toStream", Grouped: "count", WindowedGrouped: "windowed.count", WindowedTable: "windowedTable.toStream",
+			WindowedStream: "windowedStream.to", Branches: "default",
+		}[g.types[i].Kind]
+		if end == "" {
+			continue
+		}
+		o := Op{Op: end, In: []int{i}}
+		if operators[end].writes {
+			o.Topics = []string{g.name("out-")}
+		}
+		g.p.Ops = append(g.p.Ops, o)
+		types, err := g.p.Types()
+		if err != nil {
+			panic(err)
+		}
+		g.types, g.uses = types, append(g.uses, 0)
+		g.uses[i]++
+	}
+}
+
+// events makes the input: few keys, nulls, and times that are equal, late, or far ahead.
+func (g *generator) events() {
+	types := map[string]string{}
+	var read []string
+	for _, t := range g.p.Topics {
+		if g.p.reads(t.Name, Stream, Table) {
+			types[t.Name] = t.V
+			read = append(read, t.Name)
+		}
+	}
+	var now int64
+	for range 5 + g.r.IntN(35) {
+		if g.chance(15) {
+			g.p.Input = append(g.p.Input, Event{Clock: int64(1 + g.r.IntN(2500))})
+			continue
+		}
+		switch g.r.IntN(10) {
+		case 0, 1:
+			now += int64(g.r.IntN(12))
+		case 2:
+			now += int64(g.r.IntN(60))
+		case 3, 4, 5:
+			now++
+		}
+		e := Event{Topic: oneOf(g, read...), Time: now * g.scale}
+		if g.chance(4) {
+			e.Time = max(0, e.Time-int64(g.r.IntN(30))*g.scale)
+		}
+		if g.scale > 1 && g.chance(3) {
+			e.Time += int64(g.r.IntN(3)) - 1
+			e.Time = max(0, e.Time)
+		}
+		if !g.chance(16) {
+			key := oneOf(g, "a", "a", "b", "c", "")
+			e.Key = &key
+		}
+		if !g.chance(8) {
+			value := oneOf(g, "x", "y", "zz", "abc", "b", "a", "", "12", "-3", "hello world")
+			if types[e.Topic] == Long {
+				value = strconv.Itoa(g.r.IntN(40) - 5)
+			}
+			e.Value = &value
+		}
+		for g.chance(4) {
+			h := Header{Key: oneOf(g, "h", "t")}
+			if !g.chance(5) {
+				value := strconv.Itoa(len(g.p.Input))
+				h.Value = &value
+			}
+			e.Headers = append(e.Headers, h)
+		}
+		g.p.Input = append(g.p.Input, e)
+	}
+}
+
+// reads reports whether a source of one of the kinds reads a topic.
+func (p *Program) reads(topic string, kinds ...Kind) bool {
+	return slices.ContainsFunc(p.Ops, func(o Op) bool {
+		def := operators[o.Op]
+		return def.reads && slices.Contains(kinds, def.out) && slices.Contains(o.Topics, topic)
+	})
+}
+
+// hasName reports whether the operator takes [streams.Named].
+func (def *operator) hasName() bool {
+	return def.out != WindowedGrouped && def.out != WindowedTable || def.store == needsStore
+}

@@ -1,0 +1,233 @@
+package oracle;
+
+import static oracle.Functions.*;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.kstream.*;
+import org.apache.kafka.streams.kstream.internals.NamedInternal;
+import org.apache.kafka.streams.processor.RecordContext;
+import org.apache.kafka.streams.processor.StateStore;
+import org.apache.kafka.streams.processor.TopicNameExtractor;
+import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.WindowStore;
+
+/** Builds the topology of a program through StreamsBuilder. Keys and values are plain objects here, and their types are named as in {@link Functions}. */
+@SuppressWarnings({"unchecked", "rawtypes"})
+final class Build {
+    final StreamsBuilder b = new StreamsBuilder();
+    final List<String> calls = new ArrayList<>();
+
+    private final Map<String, String> topics = new HashMap<>();
+    private final List<Object> handles = new ArrayList<>();
+    private final List<String> types = new ArrayList<>(); // of the handles' values
+
+    Build(Program p) {
+        p.topics().forEach(t -> topics.put(t.name(), t.v()));
+        for (int i = 0; i < p.ops().size(); i++) {
+            Program.Op o = p.ops().get(i);
+            try {
+                Object h = apply(i, o);
+                handles.add(h);
+            } catch (RuntimeException e) {
+                throw new IllegalStateException("operator " + i + ", " + o.op() + ": " + e, e);
+            }
+        }
+    }
+
+    private Object apply(int i, Program.Op o) {
+        Object first = o.in() == null ? null : handles.get(o.in().get(0));
+        Object second = o.in() == null || o.in().size() < 2 ? null : handles.get(o.in().get(1));
+        String v = o.in() == null ? "" : types.get(o.in().get(0));
+        String w = second == null ? "" : types.get(o.in().get(1));
+        String u = o.v();
+        String f = o.f();
+        int n = o.n();
+        String kf = o.kf();
+        int kn = o.kn();
+        Named named = named(o.name());
+        String op = o.op().replaceFirst("^windowedStream\\.", "").replaceFirst("^windowedTable\\.(?!toStream)", "table.")
+            .replaceFirst("^windowedTable\\.", "").replaceFirst("^windowed\\.", "windowed.");
+
+        // The type of the result's values: that of the first handle, unless the operator says otherwise.
+        types.add(u != null ? u : v);
+        switch (op) {
+            case "stream", "table" -> types.set(i, topics.get(o.topics().get(0)));
+            case "count", "windowed.count" -> types.set(i, "L");
+            default -> { }
+        }
+        String r = types.get(i);
+
+        if (first instanceof KStream) {
+            KStream<Object, Object> s = (KStream<Object, Object>) first;
+            KTable<Object, Object> t = second instanceof KTable ? (KTable<Object, Object>) second : null;
+            boolean windowed = o.op().startsWith("windowedStream.");
+            switch (op) {
+                case "filter": return s.filter(predicate(f, n, v), named);
+                case "filterNot": return s.filterNot(predicate(f, n, v), named);
+                case "filterRecords": return s.filter(records(f), named);
+                case "dropNulls": return s.filter(records("value"), named);
+                case "mapValues", "tryMapValues": return s.mapValues(mapper(f, n, v, u), named);
+                case "mapValuesWithKey": return s.mapValues(mapperWithKey(f, n, v, u), named);
+                case "flatMapValues", "flatMapValuesSeq": return s.flatMapValues(lister(f, n, v, u), named);
+                case "flatMapValuesWithKey": return s.flatMapValues(listerWithKey(f, n, v, u), named);
+                case "map", "tryMap": return s.map(both(kf, kn, f, n, v, u), named);
+                case "flatMap": return s.flatMap(emitter(kf, kn, f, n, v, u), named);
+                case "mapRecords": return s.map(nuller(f, n, v), named);
+                case "selectKey": return s.selectKey(keyMaker(kf, kn, v), named);
+                case "peek": return s.peek(look(i, v), named);
+                case "forEach", "tryForEach": s.foreach(look(i, v), named); return null;
+                case "merge": return s.merge((KStream<Object, Object>) second, named);
+                case "split": return s.split(named);
+                case "repartition": return s.repartition(repartitioned(o.name(), v));
+                case "to":
+                    topics.put(o.topics().get(0), v);
+                    s.to(o.topics().get(0), windowed ? windowedProduced(o.name(), v) : produced(o.name(), v));
+                    return null;
+                case "route": s.to(router(f, n, o.topics().get(0), v), produced(o.name(), v)); return null;
+                case "toTable": return s.toTable(named, keyValue(o, v));
+                case "groupByKey": return s.groupByKey(grouped(o.name(), v));
+                case "groupBy": return s.groupBy(keyMaker(kf, kn, v), grouped(o.name(), v));
+                case "joinTable": return s.join(t, joiner(f, n, v, w, u), joined(o.name(), v, w));
+                case "joinTableWithKey": return s.join(t, joinerWithKey(f, n, v, w, u), joined(o.name(), v, w));
+                case "leftJoinTable": return s.leftJoin(t, joiner(f, n, v, w, u), joined(o.name(), v, w));
+                case "leftJoinTableWithKey": return s.leftJoin(t, joinerWithKey(f, n, v, w, u), joined(o.name(), v, w));
+                default:
+            }
+        }
+        if (first instanceof KTable) {
+            KTable<Object, Object> t = (KTable<Object, Object>) first;
+            boolean kept = o.store() != null;
+            switch (op) {
+                case "table.filter": return kept ? t.filter(predicate(f, n, v), named, keyValue(o, r)) : t.filter(predicate(f, n, v), named);
+                case "table.filterNot": return kept ? t.filterNot(predicate(f, n, v), named, keyValue(o, r)) : t.filterNot(predicate(f, n, v), named);
+                case "table.mapValues": return kept ? t.mapValues(mapper(f, n, v, u), named, keyValue(o, r)) : t.mapValues(mapper(f, n, v, u), named);
+                case "table.mapValuesWithKey":
+                    return kept ? t.mapValues(mapperWithKey(f, n, v, u), named, keyValue(o, r)) : t.mapValues(mapperWithKey(f, n, v, u), named);
+                case "toStream": return t.toStream(named);
+                default:
+            }
+        }
+        if (first instanceof KGroupedStream) {
+            KGroupedStream<Object, Object> g = (KGroupedStream<Object, Object>) first;
+            switch (op) {
+                case "count": return plain(o) ? g.count(named) : g.count(named, (Materialized) keyValue(o, r));
+                case "reduce": return g.reduce(reducer(f, n, v), named, keyValue(o, r));
+                case "aggregate": return g.aggregate(initial(u), adder(f, n, v, u), named, keyValue(o, r));
+                case "windowedBy":
+                    return g.windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMillis(o.size()), Duration.ofMillis(o.grace())).advanceBy(Duration.ofMillis(o.advance())));
+                default:
+            }
+        }
+        if (first instanceof TimeWindowedKStream) {
+            TimeWindowedKStream<Object, Object> g = (TimeWindowedKStream<Object, Object>) first;
+            switch (op) {
+                case "windowed.count": return plain(o) ? g.count(named) : g.count(named, (Materialized) window(o, r));
+                case "windowed.reduce": return g.reduce(reducer(f, n, v), named, window(o, r));
+                case "windowed.aggregate": return g.aggregate(initial(u), adder(f, n, v, u), named, window(o, r));
+                default:
+            }
+        }
+        switch (op) {
+            case "stream": return b.stream(o.topics(), consumed(o.name(), r));
+            case "table":
+                return o.store() == null ? b.table(o.topics().get(0), consumed(o.name(), r)) : b.table(o.topics().get(0), consumed(o.name(), r), keyValue(o, r));
+            case "branch": return branch((BranchedKStream<Object, Object>) first, predicate(f, n, v), o.name());
+            case "default": return otherwise((BranchedKStream<Object, Object>) first, o.name());
+            default: throw new IllegalArgumentException("Build.java has no such operator");
+        }
+    }
+
+    static Named named(String name) {
+        return name == null ? NamedInternal.empty() : Named.as(name);
+    }
+
+    static Consumed<Object, Object> consumed(String name, String v) {
+        return Consumed.with(Functions.<Object>serde("S"), Functions.<Object>serde(v)).withName(name);
+    }
+
+    static Produced<Object, Object> produced(String name, String v) {
+        return Produced.with(Functions.<Object>serde("S"), Functions.<Object>serde(v)).withName(name);
+    }
+
+    static Produced<Object, Object> windowedProduced(String name, String v) {
+        return (Produced) Produced.with(new WindowedSerdes.TimeWindowedSerde<>(Serdes.String(), 1), serde(v)).withName(name);
+    }
+
+    static Grouped<Object, Object> grouped(String name, String v) {
+        return Grouped.with(name, Functions.<Object>serde("S"), Functions.<Object>serde(v));
+    }
+
+    static Repartitioned<Object, Object> repartitioned(String name, String v) {
+        return Repartitioned.with(Functions.<Object>serde("S"), Functions.<Object>serde(v)).withName(name);
+    }
+
+    static Joined<Object, Object, Object> joined(String name, String v, String w) {
+        return Joined.with(Functions.<Object>serde("S"), Functions.<Object>serde(v), Functions.<Object>serde(w), name);
+    }
+
+    static Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> keyValue(Program.Op o, String v) {
+        return materialized(o, v);
+    }
+
+    static Materialized<Object, Object, WindowStore<Bytes, byte[]>> window(Program.Op o, String v) {
+        return materialized(o, v);
+    }
+
+    /** Whether a program would not mention the store. With count it matters: given a Materialized without a name, it wastes a generated one. */
+    private static boolean plain(Program.Op o) {
+        return o.store() == null && o.knobs() == null;
+    }
+
+    private static <S extends StateStore> Materialized<Object, Object, S> materialized(Program.Op o, String v) {
+        Materialized<Object, Object, S> m = o.store() == null ? Materialized.with(serde("S"), serde(v)) : Materialized.as(o.store());
+        m = m.withKeySerde(serde("S")).withValueSerde(serde(v));
+        if (o.knobs() == null) {
+            return m;
+        }
+        for (String knob : o.knobs()) {
+            m = switch (knob) {
+                case "memory" -> m.withStoreType(Materialized.StoreType.IN_MEMORY);
+                case "noCaching" -> m.withCachingDisabled();
+                case "noLogging" -> m.withLoggingDisabled();
+                default -> throw new IllegalArgumentException("no knob " + knob);
+            };
+        }
+        return m;
+    }
+
+    static KStream<Object, Object> branch(BranchedKStream<Object, Object> split, Predicate<Object, Object> is, String name) {
+        KStream<Object, Object>[] branch = new KStream[1];
+        split.branch(is, Branched.withConsumer(s -> branch[0] = s, name));
+        return branch[0];
+    }
+
+    static KStream<Object, Object> otherwise(BranchedKStream<Object, Object> split, String name) {
+        KStream<Object, Object>[] branch = new KStream[1];
+        split.defaultBranch(Branched.withConsumer(s -> branch[0] = s, name));
+        return branch[0];
+    }
+
+    ForeachAction<Object, Object> look(int at, String v) {
+        return (k, x) -> calls.add(at + " " + keyText(k) + "=" + text(x, v));
+    }
+
+    static TopicNameExtractor<Object, Object> router(String f, int n, String topic, String v) {
+        return new TopicNameExtractor<>() {
+            @Override public String extract(Object k, Object x, RecordContext c) {
+                return test(f, n, keyText(k), text(x, v)) ? topic : topic + "-else";
+            }
+
+            @Override public String toString() {
+                return "func"; // as Describe has it
+            }
+        };
+    }
+}

@@ -1,0 +1,152 @@
+package oracle
+
+import (
+	"slices"
+	"strings"
+)
+
+// rule says where the type of a result's values comes from.
+type rule int
+
+const (
+	sameV  rule = iota // of the first handle
+	longV              // [Long]
+	freeV              // Op.V
+	topicV             // of the topic that is read
+)
+
+// family is a set of functions; see functions.go.
+type family []string
+
+var (
+	predicates = family{"hash", "hash", "hash", "even", "short", "all", "none"}
+	records    = family{"value", "key", "both", "either"}
+	mappers    = family{"same", "upper", "append", "head", "len", "plus", "half"}
+	lists      = family{"each", "twice", "some"}
+	keys       = family{"first", "first", "same", "both", "mod", "mod", "const"}
+	nulls      = family{"key", "value", "both"}
+	joiners    = family{"concat", "concat", "plus", "left", "right", "half"}
+	adders     = family{"concat", "concat", "plus", "last", "half"}
+	keyAdders  = family{"concat", "concat", "plus", "last", "keyed", "half"}
+)
+
+// store says how an operator is kept.
+type store int
+
+const (
+	noStore    store = iota
+	mayStore         // only if Op.Store names it
+	needsStore       // always; Op.Store may name it
+)
+
+// operator describes an operator of the DSL: its types, which fields of an [Op] it reads, and how a program has it.
+type operator struct {
+	in  []Kind
+	out Kind
+	v   rule
+
+	f       family // of Op.F and Op.N
+	kf      bool   // it has Op.KF and Op.KN
+	store   store
+	windows bool // it has Op.Size and the rest
+	reads   bool // topics
+	writes  bool // a topic
+
+	// What a program in Go or Java says. $0 and $1 are the handles; $A, $B and $V the types of the values of $0, of $1, and of the result; $K that of the keys
+	// of $0; $f and $k the functions; $s the store, $t the topic, $w the window, $i the operator's place. In Go $o are the options. In Java $n is the name and
+	// $m how it is materialised; what takes two of them is called with both, like the twins of the DSL's methods in Build.java.
+	golang, java string
+}
+
+func unary(in, out Kind, o operator) *operator {
+	o.in, o.out = []Kind{in}, out
+	return &o
+}
+
+func both(a, b, out Kind, o operator) *operator {
+	o.in, o.out = []Kind{a, b}, out
+	return &o
+}
+
+// operators are all that the oracle knows.
+var operators = map[string]*operator{
+	"stream": {out: Stream, v: topicV, reads: true, golang: `b.Stream($t$o)`, java: `stream($t, $n)`},
+	"table":  {out: Table, v: topicV, reads: true, store: mayStore, golang: `b.Table($t$o)`, java: `table($t, $n, $m)`},
+
+	"filter":               unary(Stream, Stream, operator{f: predicates, golang: `$0.Filter(Predicate[$K, $A]($f)$o)`, java: `$0.filter(predicate($f, $A), $n)`}),
+	"filterNot":            unary(Stream, Stream, operator{f: predicates, golang: `$0.FilterNot(Predicate[$K, $A]($f)$o)`, java: `$0.filterNot(predicate($f, $A), $n)`}),
+	"filterRecords":        unary(Stream, Stream, operator{f: records, golang: `$0.FilterRecords(Records[$K, $A]($f)$o)`, java: `$0.filter(records($f), $n)`}),
+	"dropNulls":            unary(Stream, Stream, operator{golang: `$0.DropNulls($o)`, java: `$0.filter(records("value"), $n)`}),
+	"mapValues":            unary(Stream, Stream, operator{v: freeV, f: mappers, golang: `$0.MapValues(Mapper[$A, $V]($f)$o)`, java: `$0.mapValues(mapper($f, $A, $V), $n)`}),
+	"mapValuesWithKey":     unary(Stream, Stream, operator{v: freeV, f: mappers, golang: `$0.MapValuesWithKey(MapperWithKey[$K, $A, $V]($f)$o)`, java: `$0.mapValues(mapperWithKey($f, $A, $V), $n)`}),
+	"tryMapValues":         unary(Stream, Stream, operator{v: freeV, f: mappers, golang: `$0.TryMapValues(TryMapper[$A, $V]($f)$o)`, java: `$0.mapValues(mapper($f, $A, $V), $n)`}),
+	"flatMapValues":        unary(Stream, Stream, operator{v: freeV, f: lists, golang: `$0.FlatMapValues(Lister[$A, $V]($f)$o)`, java: `$0.flatMapValues(lister($f, $A, $V), $n)`}),
+	"flatMapValuesSeq":     unary(Stream, Stream, operator{v: freeV, f: lists, golang: `$0.FlatMapValuesSeq(Sequence[$A, $V]($f)$o)`, java: `$0.flatMapValues(lister($f, $A, $V), $n)`}),
+	"flatMapValuesWithKey": unary(Stream, Stream, operator{v: freeV, f: lists, golang: `$0.FlatMapValuesWithKey(ListerWithKey[$K, $A, $V]($f)$o)`, java: `$0.flatMapValues(listerWithKey($f, $A, $V), $n)`}),
+	"map":                  unary(Stream, Stream, operator{v: freeV, f: mappers, kf: true, golang: `$0.Map(Both[$K, $A, $V]($k, $f)$o)`, java: `$0.map(both($k, $f, $A, $V), $n)`}),
+	"tryMap":               unary(Stream, Stream, operator{v: freeV, f: mappers, kf: true, golang: `$0.TryMap(TryBoth[$K, $A, $V]($k, $f)$o)`, java: `$0.map(both($k, $f, $A, $V), $n)`}),
+	"flatMap":              unary(Stream, Stream, operator{v: freeV, f: lists, kf: true, golang: `$0.FlatMap(Emitter[$K, $A, $V]($k, $f)$o)`, java: `$0.flatMap(emitter($k, $f, $A, $V), $n)`}),
+	"mapRecords":           unary(Stream, Stream, operator{f: nulls, golang: `$0.MapRecords(Nuller[$K, $A]($f)$o)`, java: `$0.map(nuller($f, $A), $n)`}),
+	"selectKey":            unary(Stream, Stream, operator{kf: true, golang: `$0.SelectKey(KeyMaker[$K, $A]($k)$o)`, java: `$0.selectKey(keyMaker($k, $A), $n)`}),
+	"peek":                 unary(Stream, Stream, operator{golang: `$0.Peek(Look[$K, $A]($i)$o)`, java: `$0.peek(look($i, $A), $n)`}),
+	"forEach":              unary(Stream, None, operator{golang: `$0.ForEach(Look[$K, $A]($i)$o)`, java: `$0.foreach(look($i, $A), $n)`}),
+	"tryForEach":           unary(Stream, None, operator{golang: `$0.TryForEach(TryLook[$K, $A]($i)$o)`, java: `$0.foreach(look($i, $A), $n)`}),
+	"merge":                both(Stream, Stream, Stream, operator{golang: `$0.Merge($1$o)`, java: `$0.merge($1, $n)`}),
+	"split":                unary(Stream, Branches, operator{golang: `$0.Split($o)`, java: `$0.split($n)`}),
+	"branch":               unary(Branches, Stream, operator{f: predicates, golang: `$0.Branch(Predicate[$K, $A]($f)$o)`, java: `branch($0, predicate($f, $A), $n)`}),
+	"default":              unary(Branches, Stream, operator{golang: `$0.Default($o)`, java: `otherwise($0, $n)`}),
+	"repartition":          unary(Stream, Stream, operator{golang: `$0.Repartition(streams.Unnamed$o)`, java: `$0.repartition(repartitioned($n, $A))`}),
+	"to":                   unary(Stream, None, operator{writes: true, golang: `$0.To($t$o)`, java: `$0.to($t, produced($n, $A))`}),
+	"route":                unary(Stream, None, operator{f: predicates, writes: true, golang: `$0.Route(Router[$K, $A]($f, $t)$o)`, java: `$0.to(router($f, $t, $A), produced($n, $A))`}),
+	"toTable":              unary(Stream, Table, operator{store: mayStore, golang: `$0.ToTable($o)`, java: `$0.toTable($n, $m)`}),
+	"groupByKey":           unary(Stream, Grouped, operator{golang: `$0.GroupByKey($o)`, java: `$0.groupByKey(grouped($n, $A))`}),
+	"groupBy":              unary(Stream, Grouped, operator{kf: true, golang: `$0.GroupBy(KeyMaker[$K, $A]($k)$o)`, java: `$0.groupBy(keyMaker($k, $A), grouped($n, $A))`}),
+	"joinTable":            both(Stream, Table, Stream, operator{v: freeV, f: joiners, golang: `$0.JoinTable($1, Joiner[$A, $B, $V]($f)$o)`, java: `$0.join($1, joiner($f, $A, $B, $V), joined($n, $A, $B))`}),
+	"joinTableWithKey":     both(Stream, Table, Stream, operator{v: freeV, f: joiners, golang: `$0.JoinTableWithKey($1, JoinerWithKey[$A, $B, $V]($f)$o)`, java: `$0.join($1, joinerWithKey($f, $A, $B, $V), joined($n, $A, $B))`}),
+	"leftJoinTable":        both(Stream, Table, Stream, operator{v: freeV, f: joiners, golang: `$0.LeftJoinTable($1, LeftJoiner[$A, $B, $V]($f)$o)`, java: `$0.leftJoin($1, joiner($f, $A, $B, $V), joined($n, $A, $B))`}),
+	"leftJoinTableWithKey": both(Stream, Table, Stream, operator{v: freeV, f: joiners, golang: `$0.LeftJoinTableWithKey($1, LeftJoinerWithKey[$A, $B, $V]($f)$o)`, java: `$0.leftJoin($1, joinerWithKey($f, $A, $B, $V), joined($n, $A, $B))`}),
+
+	"table.filter":           unary(Table, Table, operator{f: predicates, store: mayStore, golang: `$0.Filter(Predicate[$K, $A]($f)$o)`, java: `$0.filter(predicate($f, $A), $n, $m)`}),
+	"table.filterNot":        unary(Table, Table, operator{f: predicates, store: mayStore, golang: `$0.FilterNot(Predicate[$K, $A]($f)$o)`, java: `$0.filterNot(predicate($f, $A), $n, $m)`}),
+	"table.mapValues":        unary(Table, Table, operator{v: freeV, f: mappers, store: mayStore, golang: `$0.MapValues(Mapper[$A, $V]($f)$o)`, java: `$0.mapValues(mapper($f, $A, $V), $n, $m)`}),
+	"table.mapValuesWithKey": unary(Table, Table, operator{v: freeV, f: mappers, store: mayStore, golang: `$0.MapValuesWithKey(MapperWithKey[$K, $A, $V]($f)$o)`, java: `$0.mapValues(mapperWithKey($f, $A, $V), $n, $m)`}),
+	"toStream":               unary(Table, Stream, operator{golang: `$0.ToStream($o)`, java: `$0.toStream($n)`}),
+
+	"count":     unary(Grouped, Table, operator{v: longV, store: needsStore, golang: `$0.Count($s$o)`, java: `$0.count($n, $m)`}),
+	"reduce":    unary(Grouped, Table, operator{f: adders, store: needsStore, golang: `$0.Reduce($s, Reducer[$A]($f)$o)`, java: `$0.reduce(reducer($f, $A), $n, $m)`}),
+	"aggregate": unary(Grouped, Table, operator{v: freeV, f: keyAdders, store: needsStore, golang: `$0.Aggregate($s, Initial[$V], Adder[$A, $V]($f)$o)`, java: `$0.aggregate(initial($V), adder($f, $A, $V), $n, $m)`}),
+
+	"windowedBy": unary(Grouped, WindowedGrouped, operator{windows: true, golang: `$0.WindowedBy($w)`, java: `$0.windowedBy($w)`}),
+}
+
+// Windowed handles have the operators of the others, under names of their own.
+func init() {
+	variant := func(prefix string, names []string, in, out Kind) {
+		for _, name := range names {
+			o := *operators[name]
+			kind := o.in[0]
+			o.in = slices.Clone(o.in)
+			for i, k := range o.in {
+				if k == kind {
+					o.in[i] = in
+				}
+			}
+			if o.out != None {
+				o.out = out
+			}
+			if in == WindowedTable {
+				o.store = noStore
+			}
+			operators[prefix+strings.TrimPrefix(name, "table.")] = &o
+		}
+	}
+	variant("windowed.", []string{"count", "reduce", "aggregate"}, WindowedGrouped, WindowedTable)
+	variant("windowedTable.", []string{"table.filter", "table.filterNot", "table.mapValues", "table.mapValuesWithKey"}, WindowedTable, WindowedTable)
+	variant("windowedTable.", []string{"toStream"}, WindowedTable, WindowedStream)
+	variant("windowedStream.", []string{
+		"filter", "filterNot", "filterRecords", "dropNulls", "mapValues", "mapValuesWithKey", "tryMapValues", "flatMapValues", "flatMapValuesSeq",
+		"peek", "forEach", "merge", "to",
+	}, WindowedStream, WindowedStream)
+	variant("windowedStream.", []string{"map", "mapRecords", "flatMap", "selectKey"}, WindowedStream, Stream)
+	variant("windowedStream.", []string{"groupBy"}, WindowedStream, Grouped)
+}

@@ -1,0 +1,135 @@
+package oracle
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// GoSource is a program as calls of package streams. The functions are those of this package.
+func GoSource(p *Program) string { return source(p, true) }
+
+// JavaSource is a program as calls of Kafka Streams. The functions are those of Functions.java and Build.java.
+func JavaSource(p *Program) string { return source(p, false) }
+
+func source(p *Program, golang bool) string {
+	types, err := p.Types()
+	if err != nil {
+		return err.Error()
+	}
+	handle := func(i int) string { return fmt.Sprintf("%s%d", types[i].Kind, i) }
+	valueType := func(v string) string {
+		if !golang {
+			return strconv.Quote(v)
+		}
+		return map[string]string{Text: "string", Long: "int64", Nullable: "*string"}[v]
+	}
+	var b strings.Builder
+	for i, o := range p.Ops {
+		def := operators[o.Op]
+		pairs := []string{
+			"$V", valueType(types[i].V), "$i", strconv.Itoa(i), "$s", strconv.Quote(o.Store), "$t", topicSource(p, o, types, i, golang),
+			"$w", windowSource(o, golang), "$o", optionsSource(o), "$n", "named(" + quoteOrNull(o.Name) + ")", "$m", materializedSource(o, types[i].V),
+			"$k", fmt.Sprintf("%q, %d", o.KF, o.KN),
+		}
+		if def.f.is(records) {
+			pairs = append(pairs, "$f", strconv.Quote(o.F))
+		} else {
+			pairs = append(pairs, "$f", fmt.Sprintf("%q, %d", o.F, o.N))
+		}
+		for j, in := range o.In {
+			pairs = append(pairs, "$"+strconv.Itoa(j), handle(in), "$"+string(rune('A'+j)), valueType(types[in].V))
+		}
+		key := "string"
+		if len(o.In) > 0 && (types[o.In[0]].Kind == WindowedTable || types[o.In[0]].Kind == WindowedStream) {
+			key = "window.Windowed[string]"
+		}
+		pairs = append(pairs, "$K", key)
+		switch {
+		case def.out == None:
+		case golang:
+			b.WriteString(handle(i) + " := ")
+		default:
+			b.WriteString("var " + handle(i) + " = ")
+		}
+		line := def.java + ";"
+		if golang {
+			line = def.golang
+		}
+		b.WriteString(strings.ReplaceAll(strings.NewReplacer(pairs...).Replace(line), "(, ", "(") + "\n")
+	}
+	return b.String()
+}
+
+func (f family) is(other family) bool { return len(f) > 0 && &f[0] == &other[0] }
+
+func quoteOrNull(s string) string {
+	if s == "" {
+		return "null"
+	}
+	return strconv.Quote(s)
+}
+
+func topicSource(p *Program, o Op, types []Type, i int, golang bool) string {
+	if len(o.Topics) == 0 {
+		return ""
+	}
+	if !golang || o.Op == "route" {
+		var names []string
+		for _, t := range o.Topics {
+			names = append(names, strconv.Quote(t))
+		}
+		if len(names) > 1 {
+			return "List.of(" + strings.Join(names, ", ") + ")"
+		}
+		return names[0]
+	}
+	v := types[i].V
+	kind := "topic"
+	if len(o.In) > 0 {
+		v = types[o.In[0]].V
+		if types[o.In[0]].Kind == WindowedStream {
+			kind = "windowedTopic"
+		}
+	}
+	s := fmt.Sprintf("%s[%s](%q)", kind, map[string]string{Text: "string", Long: "int64", Nullable: "*string"}[v], o.Topics[0])
+	for _, t := range o.Topics[1:] {
+		s += fmt.Sprintf(".And(%q)", t)
+	}
+	return s
+}
+
+func windowSource(o Op, golang bool) string {
+	if golang {
+		return fmt.Sprintf("window.Hopping(ms(%d), ms(%d)).Grace(ms(%d))", o.Size, o.Advance, o.Grace)
+	}
+	return fmt.Sprintf("TimeWindows.ofSizeAndGrace(Duration.ofMillis(%d), Duration.ofMillis(%d)).advanceBy(Duration.ofMillis(%d))", o.Size, o.Grace, o.Advance)
+}
+
+func optionsSource(o Op) string {
+	var b strings.Builder
+	if o.Name != "" {
+		fmt.Fprintf(&b, ", streams.Named(%q)", o.Name)
+	}
+	if o.Store != "" && operators[o.Op].store == mayStore {
+		fmt.Fprintf(&b, ", streams.Materialized(%q)", o.Store)
+	}
+	for _, k := range o.Knobs {
+		b.WriteString(", streams." + map[string]string{"memory": "InMemory", "noCaching": "NoCaching", "noLogging": "NoLogging"}[k])
+	}
+	return b.String()
+}
+
+func materializedSource(o Op, v string) string {
+	if o.Store == "" && o.Knobs == nil {
+		return fmt.Sprintf("Materialized.with(Serdes.String(), serde(%q))", v)
+	}
+	s := "Materialized.as(" + quoteOrNull(o.Store) + ")"
+	if o.Store == "" {
+		s = "Materialized.with(Serdes.String(), serde(" + strconv.Quote(v) + "))"
+	}
+	for _, k := range o.Knobs {
+		s += "." + map[string]string{"memory": "withStoreType(IN_MEMORY)", "noCaching": "withCachingDisabled()", "noLogging": "withLoggingDisabled()"}[k]
+	}
+	return s
+}

@@ -1,0 +1,199 @@
+package oracle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Program is a topology and what is fed to it.
+type Program struct {
+	Seed    uint64  `json:"seed,omitempty"`    // that made it
+	Caching bool    `json:"caching,omitempty"` // record caches are on; both drivers commit after each record
+	Topics  []Topic `json:"topics"`            // of the input
+	Ops     []Op    `json:"ops"`
+	Input   []Event `json:"input"`
+}
+
+// Topic is a topic of the input. Its keys are strings.
+type Topic struct {
+	Name string `json:"name"`
+	V    string `json:"v"` // type of the values: [Text], [Long] or [Nullable]
+}
+
+// The types of values.
+const (
+	Text     = "S" // string in Go, String in Java
+	Long     = "L" // int64, Long
+	Nullable = "P" // *string, String: functions see and make nulls
+)
+
+var valueTypes = []string{Text, Long, Nullable}
+
+// Op is one call of the DSL. Which fields count is up to the operator; functions are those of functions.go.
+type Op struct {
+	Op     string   `json:"op"`
+	In     []int    `json:"in,omitempty"` // the operators before it: their places in the program
+	V      string   `json:"v,omitempty"`  // type of the result's values, where it is free
+	F      string   `json:"f,omitempty"`  // function of values
+	N      int      `json:"n,omitempty"`  // its parameter
+	KF     string   `json:"kf,omitempty"` // function that makes keys
+	KN     int      `json:"kn,omitempty"`
+	Name   string   `json:"name,omitempty"`
+	Store  string   `json:"store,omitempty"`
+	Knobs  []string `json:"knobs,omitempty"`
+	Topics []string `json:"topics,omitempty"`
+
+	// Of windows, in ms.
+	Size    int64 `json:"size,omitempty"`
+	Advance int64 `json:"advance,omitempty"`
+	Grace   int64 `json:"grace,omitempty"`
+}
+
+// Event is a record of the input, or a step of the wall clock.
+type Event struct {
+	Clock   int64    `json:"clock,omitempty"` // ms to go on; nothing else is set then
+	Topic   string   `json:"topic,omitempty"`
+	Key     *string  `json:"key,omitempty"` // nil is null
+	Value   *string  `json:"value,omitempty"`
+	Time    int64    `json:"time,omitempty"` // ms since 1970
+	Headers []Header `json:"headers,omitempty"`
+}
+
+// Header is a header of a record.
+type Header struct {
+	Key   string  `json:"key"`
+	Value *string `json:"value,omitempty"`
+}
+
+// Kind is what an operator gives: a handle of the DSL.
+type Kind string
+
+// The kinds.
+const (
+	None            Kind = ""
+	Stream          Kind = "stream"
+	Table           Kind = "table"
+	Branches        Kind = "branches"
+	Grouped         Kind = "grouped"
+	WindowedGrouped Kind = "windowedGrouped"
+	WindowedTable   Kind = "windowedTable"
+	WindowedStream  Kind = "windowedStream"
+)
+
+// Type is the kind of a handle and the type of its values.
+type Type struct {
+	Kind Kind
+	V    string
+}
+
+// Types finds the type of every operator's result, or says why the program is none.
+func (p *Program) Types() ([]Type, error) {
+	types := make([]Type, len(p.Ops))
+	topics := map[string]string{}
+	for _, t := range p.Topics {
+		topics[t.Name] = t.V
+	}
+	sources := map[string][]string{} // by topic: all topics of the source that reads it
+	tables := map[string]bool{}
+	used := map[string]bool{}
+	unique := func(name string) bool {
+		taken := used[name]
+		used[name] = used[name] || name != ""
+		return !taken
+	}
+	closed := map[int]bool{}
+	for i, o := range p.Ops {
+		fail := func(format string, args ...any) ([]Type, error) {
+			return nil, fmt.Errorf("operator %d, %s: %s", i, o.Op, fmt.Sprintf(format, args...))
+		}
+		def := operators[o.Op]
+		if def == nil {
+			return fail("there is no such operator")
+		}
+		if len(o.In) != len(def.in) {
+			return fail("it takes %d handles", len(def.in))
+		}
+		for j, in := range o.In {
+			if in < 0 || in >= i || types[in].Kind != def.in[j] {
+				return fail("handle %d is no %s above it", in, def.in[j])
+			}
+		}
+		types[i] = Type{Kind: def.out}
+		switch def.v {
+		case sameV:
+			types[i].V = types[o.In[0]].V
+		case longV:
+			types[i].V = Long
+		case freeV:
+			types[i].V = o.V
+		case topicV:
+			if len(o.Topics) == 0 {
+				return fail("it reads no topic")
+			}
+			types[i].V = topics[o.Topics[0]]
+		}
+		if def.out != None && !slices.Contains(valueTypes, types[i].V) {
+			return fail("there is no type %q", types[i].V)
+		}
+		if !unique(o.Name) || !unique(o.Store) {
+			return fail("its name or store is taken")
+		}
+		switch {
+		case def.reads:
+			all := slices.Sorted(slices.Values(o.Topics))
+			for _, t := range all {
+				was, read := sources[t]
+				if topics[t] != types[i].V || tables[t] || read && (def.out == Table || !slices.Equal(was, all)) {
+					return fail("topic %s can't be read so", t)
+				}
+				sources[t], tables[t] = all, def.out == Table
+			}
+		case def.writes:
+			if len(o.Topics) != 1 {
+				return fail("it writes one topic")
+			}
+			t, v := o.Topics[0], types[o.In[0]].V
+			if def.in[0] == WindowedStream {
+				v = "windowed " + v // nobody reads it
+			}
+			if topics[t] != "" && topics[t] != v || sources[t] != nil || p.isInput(t) {
+				return fail("topic %s can't be written so", t)
+			}
+			topics[t] = v
+		}
+		if strings.HasSuffix(o.Op, "merge") {
+			if types[o.In[1]].V != types[i].V {
+				return fail("the streams have different values")
+			}
+		}
+		if def.in != nil && def.in[0] == Branches {
+			if closed[o.In[0]] {
+				return fail("the split has its default")
+			}
+			closed[o.In[0]] = o.Op == "default"
+		}
+	}
+	return types, nil
+}
+
+func (p *Program) isInput(topic string) bool {
+	return slices.ContainsFunc(p.Topics, func(t Topic) bool { return t.Name == topic })
+}
+
+func (e Event) String() string {
+	if e.Clock != 0 {
+		return fmt.Sprintf("clock + %d ms", e.Clock)
+	}
+	quote := func(s *string) string {
+		if s == nil {
+			return "null"
+		}
+		return fmt.Sprintf("%q", *s)
+	}
+	text := fmt.Sprintf("%s: %s=%s@%d", e.Topic, quote(e.Key), quote(e.Value), e.Time)
+	for _, h := range e.Headers {
+		text += fmt.Sprintf(" [%s=%s]", h.Key, quote(h.Value))
+	}
+	return text
+}
