@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+
+	"github.com/millrace/millrace/topology"
 )
 
 // RestoreRecord is a record of a changelog: the key in the changelog's form, the value nil for a tombstone.
@@ -113,6 +115,13 @@ func (s *rowStore) isEmpty() (bool, error) {
 // addRestored adds a record to the buffer.
 func (s *rowStore) addRestored(rec *RestoreRecord) error {
 	b := s.restore
+	if s.spec.Kind == topology.VersionedStore {
+		row, ok := s.restoredVersion(rec)
+		if !ok {
+			return nil
+		}
+		rec = &row
+	}
 	if len(rec.Key) < s.layout.tail {
 		return fmt.Errorf("state: restore of store %q: a key of %d bytes is not one of a %s store", s.spec.Name, len(rec.Key), s.spec.Kind)
 	}

@@ -163,6 +163,8 @@ func (s *Stores) newStore(spec topology.Store, h *home) (Store, error) {
 		return &Window{timedStore: timedStore{rowStore: base}}, nil
 	case topology.SessionStore:
 		return &Session{timedStore: timedStore{rowStore: base}}, nil
+	case topology.VersionedStore:
+		return &Versioned{rowStore: base}, nil
 	}
 	return nil, fmt.Errorf("state: store %q is of unknown kind %d", spec.Name, spec.Kind)
 }
@@ -183,6 +185,9 @@ func (s *Stores) KeyValue(name string) (*KeyValue, error) { return find[*KeyValu
 
 // Window returns the window store of a name.
 func (s *Stores) Window(name string) (*Window, error) { return find[*Window](s, name) }
+
+// Versioned returns the versioned store of a name.
+func (s *Stores) Versioned(name string) (*Versioned, error) { return find[*Versioned](s, name) }
 
 // Session returns the session store of a name.
 func (s *Stores) Session(name string) (*Session, error) { return find[*Session](s, name) }

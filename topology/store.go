@@ -10,6 +10,7 @@ const (
 	KeyValueStore StoreKind = iota // one value per key
 	WindowStore                    // one value (or, with Duplicates, many) per key and window start
 	SessionStore                   // one value per key and session
+	VersionedStore                 // the history of each key
 )
 
 // String returns the kind in lower case.
@@ -21,6 +22,8 @@ func (k StoreKind) String() string {
 		return "window"
 	case SessionStore:
 		return "session"
+	case VersionedStore:
+		return "versioned"
 	}
 	return "unknown"
 }
@@ -39,6 +42,6 @@ type Store struct {
 	SourceTopic     string            // a source topic that serves as the changelog; empty: a changelog of its own
 
 	WindowSize time.Duration // WindowStore
-	Retention  time.Duration // WindowStore, SessionStore: how long rows are kept, counted back from the store's stream time
+	Retention  time.Duration // how long rows (WindowStore, SessionStore) or history (VersionedStore) are kept, counted back from the store's stream time
 	Duplicates bool          // WindowStore: rows of one key and start do not replace each other
 }

@@ -85,16 +85,19 @@ func (n Naming) configs(library, own map[string]string) []TopicConfig {
 
 // changelogConfigs are the settings of Kafka Streams for each kind of store (member spec §7.4).
 func (s Store) changelogConfigs(windowExtra time.Duration) map[string]string {
-	if s.Kind == KeyValueStore {
+	retention, extra := s.Retention.Milliseconds(), windowExtra.Milliseconds()
+	if retention > math.MaxInt64-extra {
+		retention = math.MaxInt64 - extra
+	}
+	switch s.Kind {
+	case KeyValueStore:
 		return map[string]string{"cleanup.policy": "compact"}
+	case VersionedStore: // a compacted topic that keeps the history
+		return map[string]string{"cleanup.policy": "compact", "min.compaction.lag.ms": strconv.FormatInt(retention+extra, 10)}
 	}
 	policy := "compact,delete"
 	if s.Duplicates {
 		policy = "delete"
-	}
-	retention, extra := s.Retention.Milliseconds(), windowExtra.Milliseconds()
-	if retention > math.MaxInt64-extra {
-		retention = math.MaxInt64 - extra
 	}
 	return map[string]string{"cleanup.policy": policy, "retention.ms": strconv.FormatInt(retention+extra, 10)}
 }

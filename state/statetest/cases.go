@@ -1,6 +1,7 @@
 package statetest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -444,4 +445,129 @@ func testFlushDirtiesLaterStores(t *testing.T, f Factory) {
 	if v, _, ok, err := two.Get([]byte("x")); !ok || string(v) != "a" || err != nil {
 		t.Fatalf("a store in memory lost what was committed: %q, %v, %v", v, ok, err)
 	}
+}
+
+// testVersioned compares a versioned store with a list of everything that was put (KIP-889), over commits, discards, restarts and restoration.
+func testVersioned(t *testing.T, f Factory) {
+	rng := random(t)
+	const history = 50
+	spec := topology.Store{Name: "v", Kind: topology.VersionedStore, Retention: history * time.Millisecond}
+	s := open(t, f, spec)
+	type version struct {
+		at    int64
+		value string // "" is a deletion
+	}
+	type world struct {
+		rows     map[string][]version // ascending by time
+		observed int64
+	}
+	clone := func(w world) world {
+		c := world{map[string][]version{}, w.observed}
+		for k, v := range w.rows {
+			c.rows[k] = slices.Clone(v)
+		}
+		return c
+	}
+	now := world{map[string][]version{}, -1}
+	committed := clone(now)
+	var told, log []state.RestoreRecord // since the last commit, and before
+	var store *state.Versioned
+	attach := func() {
+		store = get[*state.Versioned](t)(s.Versioned("v"))
+		store.SetChangelog(func(key, value []byte, ts int64, _ []state.Header) error {
+			told = append(told, state.RestoreRecord{Key: key, Value: bytes.Clone(value), Timestamp: ts})
+			return nil
+		})
+	}
+	attach()
+	asOf := func(w world, key string, at int64) (v version, to int64, ok bool) {
+		list := w.rows[key]
+		to = -1
+		for i := len(list) - 1; i >= 0; i-- {
+			if list[i].at > at {
+				to = list[i].at
+				continue
+			}
+			return list[i], to, list[i].value != "" && (to < 0 || at >= w.observed-history)
+		}
+		return v, to, false
+	}
+	keys := []string{"a", "a\x00", "a\x00\x01", "b", ""}
+	check := func(s *state.Versioned, w world) {
+		t.Helper()
+		for _, key := range keys {
+			for at := max(0, w.observed-history-5); at <= w.observed+1; at++ {
+				want, to, ok := asOf(w, key, at)
+				got, found, err := s.GetAsOf([]byte(key), at)
+				must(t, err)
+				if found != ok || ok && (string(got.Value) != want.value || got.From != want.at || got.To != to) {
+					t.Fatalf("%q as of %d is %+v %v, want %+v to %d %v; stream time %d", key, at, got, found, want, to, ok, w.observed)
+				}
+			}
+			want, _, ok := asOf(w, key, 1<<60)
+			got, found, err := s.Get([]byte(key))
+			must(t, err)
+			if found != ok || ok && string(got.Value) != want.value {
+				t.Fatalf("%q is %+v %v, want %+v %v", key, got, found, want, ok)
+			}
+		}
+	}
+	for step := range 1500 {
+		switch n := rng.IntN(100); {
+		case n < 85:
+			key, at := keys[rng.IntN(len(keys))], max(0, now.observed-60+rng.Int64N(70))
+			value, raw := "", []byte(nil)
+			if rng.IntN(4) > 0 {
+				value = fmt.Sprint("v", step)
+				raw = []byte(value)
+			}
+			to, stored, err := store.Put([]byte(key), raw, at, nil)
+			must(t, err)
+			if want := at >= now.observed-history; stored != want {
+				t.Fatalf("put at %d with stream time %d: stored is %v", at, now.observed, stored)
+			}
+			if !stored {
+				continue
+			}
+			now.observed = max(now.observed, at)
+			list := now.rows[key]
+			i, found := slices.BinarySearchFunc(list, at, func(v version, at int64) int { return int(v.at - at) })
+			if found {
+				list[i].value = value
+			} else {
+				list = slices.Insert(list, i, version{at, value})
+			}
+			now.rows[key] = list
+			want := int64(-1)
+			if i+1 < len(list) {
+				want = list[i+1].at
+			}
+			// A deletion that history no longer reaches is gone, so it does not end anything any more; nor could anybody ask.
+			if to != want && !(to == -1 && want <= now.observed-history) {
+				t.Fatalf("put of %q at %d is valid to %d, want %d", key, at, to, want)
+			}
+		case n < 92:
+			must(t, s.Commit(state.CommitPoint{StreamTime: -1}))
+			committed, log, told = clone(now), append(log, told...), nil
+		case n < 95:
+			must(t, s.Discard())
+			now, told = clone(committed), nil
+		case n < 97 && f.Durable:
+			must(t, s.Close())
+			s = open(t, f, spec)
+			attach()
+			now, told = clone(committed), nil
+		default:
+			check(store, now)
+		}
+	}
+	must(t, s.Commit(state.CommitPoint{StreamTime: -1}))
+	log = append(log, told...)
+	check(store, now)
+	other, err := state.Open(state.Options{ApplicationID: "app", Task: topology.TaskID{}, Stores: []topology.Store{spec}})
+	must(t, err)
+	must(t, other.Restore("v", log, int64(len(log))))
+	must(t, other.FinishRestore("v"))
+	check(get[*state.Versioned](t)(other.Versioned("v")), now)
+	must(t, other.Close())
 }

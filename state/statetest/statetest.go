@@ -34,7 +34,7 @@ func Run(t *testing.T, factory func(t testing.TB) Factory) {
 		"Bounds": testBounds, "PrefixKeys": testPrefixKeys, "OffsetMatrix": testOffsetMatrix, "CachingTable": testCachingTable, "Retention": testRetention,
 		"Duplicates": testDuplicates, "IteratorsAndWrites": testIteratorsAndWrites, "FlushDirtiesLaterStores": testFlushDirtiesLaterStores,
 		"Reopen": testReopen, "ShapeChange": testShapeChange, "WipeStore": testWipeStore, "ReadersAtClose": testReadersAtClose, "Crash": testCrash,
-		"CrashWhileRestoring": testCrashWhileRestoring,
+		"CrashWhileRestoring": testCrashWhileRestoring, "Versioned": testVersioned,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, factory(t)) })
 	}
