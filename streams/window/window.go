@@ -78,7 +78,7 @@ func (FixedWindows) definition() {}
 // Serde is the form of time-windowed keys in topics, as Java's TimeWindowedSerializer has it: key, then start as 8 bytes, big-endian. The end is not
 // written, hence size, which decoding adds to the start.
 func Serde[K any](inner serde.Serde[K], size time.Duration) serde.Serde[Windowed[K]] {
-	return timeSerde[K]{inner, size}
+	return timeSerde[K]{inner, size.Truncate(time.Millisecond)}
 }
 
 type timeSerde[K any] struct {
