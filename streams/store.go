@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"reflect"
@@ -256,6 +257,9 @@ func (v keyValueView[K, V]) Put(key K, value V) {
 }
 
 func (v keyValueView[K, V]) PutRecord(r Record[K, V]) {
+	if r.NullKey {
+		v.s.t.storeFailed(v.s.spec.Name, "put", errors.New("the key is null"))
+	}
 	v.s.put(r.Key, r.Value, r.NullValue || v.isNull(r.Value), r.Timestamp.UnixMilli(), r.Headers)
 }
 
@@ -267,10 +271,9 @@ func (v keyValueView[K, V]) PutIfAbsent(key K, value V) (old V, ok bool) {
 }
 
 func (v keyValueView[K, V]) Delete(key K) (old V, ok bool) {
-	if old, ok = v.Get(key); ok {
-		var none V
-		v.s.put(key, none, true, v.s.t.now, v.s.t.headers)
-	}
+	old, ok = v.Get(key)
+	var none V
+	v.s.put(key, none, true, v.s.t.now, v.s.t.headers) // also where there is nothing: Kafka Streams writes a tombstone to the changelog
 	return old, ok
 }
 
