@@ -147,12 +147,13 @@ func (b *Builder) Table[K, V any](from Topic[K, V], opts ...TableOption) *Table[
 	if c.opts.name != "" {
 		source = c.opts.name + "-source"
 	}
+	c.checkHistory()
 	src := from.source()
 	src.key = serdeFor(b, c.name, c.at, true, o.serdes, src.key)
 	src.value = serdeFor(b, c.name, c.at, false, o.serdes, src.value)
 	c.checkTopics(src.names)
 	c.checkReading()
-	t := &tableInfo{store: store, at: c.at, keep: o.hasStore}
+	t := newTableInfo(c, store, o.hasStore)
 	if o.hasStore {
 		c.own(KeyValueHandle[K, V]{store, src.key, src.value, b})
 	}
@@ -176,6 +177,17 @@ func tableStore(o options) topology.Store {
 	s := topology.Store{Name: o.materialized, Kind: topology.KeyValueStore, Timestamped: true, Caching: true, Logging: true}
 	o.applyStore(&s)
 	return s
+}
+
+// checkHistory refuses a history without a store to keep it in, and a negative one.
+func (c *call) checkHistory() {
+	switch {
+	case c.opts.history == nil:
+	case *c.opts.history < 0:
+		c.mistake(fmt.Errorf("%w: a history of %v", ErrBadOption, *c.opts.history))
+	case !c.opts.hasStore:
+		c.mistake(fmt.Errorf("%w: Versioned needs a store to keep the history in; give the table one with streams.Materialized", ErrBadOption))
+	}
 }
 
 // Build checks the topology and closes it. The error joins one *[BuildError] per mistake, in the order of the program; errors.As finds the

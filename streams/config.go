@@ -9,8 +9,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/topology"

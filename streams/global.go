@@ -37,6 +37,9 @@ func (b *Builder) GlobalTable[K, V any](from Topic[K, V], opts ...TableOption) *
 	}
 	c, source := b.globalSource(o, from.name)
 	store.Caching, store.Logging = false, false
+	if o.history != nil {
+		c.mistake(fmt.Errorf("%w: a global table keeps no history", ErrBadOption))
+	}
 	src := from.source()
 	src.key = serdeFor(b, c.name, c.at, true, o.serdes, src.key)
 	src.value = serdeFor(b, c.name, c.at, false, o.serdes, src.value)

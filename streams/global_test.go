@@ -117,7 +117,9 @@ func TestF007GlobalTableOverPartitions(t *testing.T) {
 	check("after the state was lost")
 }
 
-type countingUpdater struct{ store streams.KeyValueHandle[string, string] }
+type countingUpdater struct {
+	store streams.KeyValueHandle[string, string]
+}
 
 func (u countingUpdater) Process(ctx *streams.Context[streams.None, streams.None], r streams.Record[string, string]) error {
 	store := ctx.Store(u.store)

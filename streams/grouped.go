@@ -108,7 +108,7 @@ func aggregate[K, V, A any](g *Grouped[K, V], prefix, store string, f any, agg a
 	o := gather(opts, AggregateOption.aggregate)
 	kind := topology.Store{Kind: topology.KeyValueStore, Timestamped: true, Caching: true, Logging: true}
 	c, from, sd, kv := aggregated[K, V, A](g, prefix, store, f, agg.value, o, kind)
-	t := &tableInfo{store: kv, at: c.at, keep: true}
+	t := newTableInfo(c, kv, true)
 	c.own(KeyValueHandle[K, A]{kv, sd.key, sd.value, g.b})
 	s := c.add(func(tg *topology.Graph) {
 		c.addStore(tg, kv, store != "")

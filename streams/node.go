@@ -33,13 +33,16 @@ type change[V any] struct {
 	new, old V
 	newNull  bool
 	hasOld   bool
+	stale    bool // of a versioned table: a later version of the row is there already
 }
 
 // setOld sets the old value to that of a row.
 func (c *change[V]) setOld(row found[V]) { c.old, c.hasOld = row.value, row.ok }
 
 // withoutOld is a change for children that did not ask for the old value.
-func (c change[V]) withoutOld() change[V] { return change[V]{new: c.new, newNull: c.newNull} }
+func (c change[V]) withoutOld() change[V] {
+	return change[V]{new: c.new, newNull: c.newNull, stale: c.stale}
+}
 
 // sink takes records of one type: the edge of the graph.
 type sink[K, V any] interface{ process(r rec[K, V]) }

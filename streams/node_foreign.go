@@ -175,6 +175,7 @@ type subscribe[K, V, KO any] struct {
 	children[KO, subscription[K]]
 	fk         func(K, V) (KO, bool)
 	left       bool
+	versioned  bool // the table is: only the latest version of a row counts (F-121)
 	foreignKey placedSerde[KO]
 	hash       *hasher[V]
 	oldBuf     []byte
@@ -182,11 +183,15 @@ type subscribe[K, V, KO any] struct {
 }
 
 func (n *subscribe[K, V, KO]) process(r rec[K, change[V]]) {
-	n.enter()
 	c := &r.value
+	if n.versioned && c.stale {
+		n.t.ctx.Drop("out of order in a join of a versioned table")
+		return
+	}
 	if c.newNull && !c.hasOld {
 		return
 	}
+	n.enter()
 	s := subscription[K]{key: r.key, partition: n.t.id.Partition}
 	if !c.newNull {
 		s.hash = n.hash.of(&n.base, c.new)
@@ -325,12 +330,17 @@ func (n *answerSubscription[K, KO, VO]) process(r rec[KO, subscription[K]]) {
 type answerAll[K, KO, VO any] struct {
 	base
 	children[K, answer[VO]]
-	rows *subscriptions[K, KO]
+	rows      *subscriptions[K, KO]
+	versioned bool // the table is: only the latest version of a row counts (F-121)
 }
 
 func (n *answerAll[K, KO, VO]) process(r rec[KO, change[VO]]) {
 	if r.nullKey {
 		n.t.ctx.Drop("null key in a join")
+		return
+	}
+	if n.versioned && r.value.stale {
+		n.t.ctx.Drop("out of order in a join of a versioned table")
 		return
 	}
 	n.enter()

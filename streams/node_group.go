@@ -12,11 +12,15 @@ type groupTable[K, V, K2, V2 any] struct {
 	children[K2, change[V2]]
 	f         func(K, V) (K2, V2)
 	same      func(a, b K2) bool
+	versioned bool // what is above is: only the latest version of a row counts (F-065)
 	nullKey   func(K2) bool
 	nullValue func(V2) bool
 }
 
 func (n *groupTable[K, V, K2, V2]) process(r rec[K, change[V]]) {
+	if n.versioned && r.value.stale {
+		return
+	}
 	n.enter()
 	newKey, newValue, add := n.mapped(r.key, r.value.new, !r.value.newNull)
 	oldKey, oldValue, subtract := n.mapped(r.key, r.value.old, r.value.hasOld)
@@ -86,6 +90,6 @@ func (n *tableAggregator[K, V, A]) process(r rec[K, change[V]]) {
 	if c.newNull = !ok; ok {
 		c.new = now
 	}
-	kv.putEncoded(key, c.new, c.newNull, c.storedAt(ts, r.ts), r.headers)
-	n.out.sent(rec[K, change[A]]{key: r.key, value: c, ts: ts, headers: r.headers})
+	put := kv.putEncoded(key, c.new, c.newNull, kv.timeOf(c.newNull, ts, r.ts), r.headers)
+	n.out.sent(rec[K, change[A]]{key: r.key, value: c, ts: ts, headers: r.headers}, put)
 }

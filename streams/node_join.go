@@ -19,6 +19,10 @@ func (n *tableJoin[K, V, W, R]) process(r rec[K, change[V]]) {
 		n.t.ctx.Drop("null key in a join")
 		return
 	}
+	if n.versioned && r.value.stale {
+		n.t.ctx.Drop("out of order in a join of a versioned table")
+		return
+	}
 	n.enter()
 	w := n.other(r.key)
 	if !w.ok && (n.needsOther || r.value.newNull && !r.value.hasOld) {
@@ -28,6 +32,7 @@ func (n *tableJoin[K, V, W, R]) process(r rec[K, change[V]]) {
 	var ok bool
 	out.value.new, ok = n.join(r.key, r.value.new, !r.value.newNull, w)
 	out.value.newNull = !ok
+	out.value.stale = r.value.stale
 	if n.old {
 		out.value.old, out.value.hasOld = n.join(r.key, r.value.old, r.value.hasOld, w)
 	}

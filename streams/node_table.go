@@ -2,6 +2,7 @@ package streams
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/millrace/millrace/state"
@@ -55,6 +56,9 @@ func (m *materialized[K, V]) open() error {
 		return nil
 	}
 	m.kv = openKeyValue(m.t, m.info.store, m.key, m.val)
+	if m.kv.versions != nil {
+		m.kv.versions.SetDropListener(func(int64, int64) { m.t.ctx.Drop("older than the history of a versioned table") })
+	}
 	if m.caches() {
 		m.kv.store.SetFlushListener(m.flushed, m.info.old)
 	}
@@ -73,15 +77,15 @@ func (m *materialized[K, V]) set(r rec[K, change[V]]) {
 		m.forward(r)
 		return
 	}
-	m.kv.put(r.key, r.value.new, r.value.newNull, r.ts, r.headers)
-	m.sent(r)
+	m.sent(r, m.kv.put(r.key, r.value.new, r.value.newNull, r.ts, r.headers))
 }
 
-// sent hands on the change of a row that was put, unless a cache will do it.
-func (m *materialized[K, V]) sent(r rec[K, change[V]]) {
-	if m.caches() {
+// sent hands on the change of a row that was put, unless a cache will do it or the row came too late for its history.
+func (m *materialized[K, V]) sent(r rec[K, change[V]], put putResult) {
+	if m.caches() || put == notPut {
 		return
 	}
+	r.value.stale = put == putStale
 	if !m.info.old {
 		r.value = r.value.withoutOld()
 	}
@@ -131,6 +135,14 @@ func (a *aggregation[K, V, A]) fold(row found[A], r rec[K, V], null func(A) bool
 	return c, max(r.ts, row.ts)
 }
 
+// timeOf is the time with which a change of an aggregate goes to the store, see [change.storedAt]. A versioned store keeps the time of deletions as well.
+func (s *keyValue[K, V]) timeOf(null bool, ts, record int64) int64 {
+	if null && s.versions == nil {
+		return record
+	}
+	return ts
+}
+
 // storedAt is the time with which a change of an aggregate goes to its store: ts, that of the result. A deletion keeps no time, and so its changelog record,
 // and what a cache hands on, has that of the record that caused it.
 func (c change[A]) storedAt(ts, record int64) int64 {
@@ -164,8 +176,8 @@ func (n *aggregator[K, V, A]) process(r rec[K, V]) {
 	kv := n.out.kv
 	key := kv.encodeKey(r.key)
 	c, ts := n.agg.fold(kv.get(key), r, n.null)
-	kv.putEncoded(key, c.new, c.newNull, c.storedAt(ts, r.ts), r.headers)
-	n.out.sent(rec[K, change[A]]{key: r.key, value: c, ts: ts, headers: r.headers})
+	put := kv.putEncoded(key, c.new, c.newNull, kv.timeOf(c.newNull, ts, r.ts), r.headers)
+	n.out.sent(rec[K, change[A]]{key: r.key, value: c, ts: ts, headers: r.headers}, put)
 }
 
 // windowAggregate folds the records of a key and window into a row (F-080…F-083).
@@ -250,9 +262,10 @@ func windowOf[K any](key K, start, end int64) window.Windowed[K] {
 // deleted from it (F-066).
 type tableFilter[K, V any] struct {
 	base
-	f    func(K, V) bool
-	want bool
-	out  *materialized[K, V]
+	f         func(K, V) bool
+	want      bool
+	versioned bool // what is above is: it must hear of every deletion
+	out       *materialized[K, V]
 }
 
 func (n *tableFilter[K, V]) attach(child sink[K, change[V]]) { n.out.attach(child) }
@@ -270,10 +283,11 @@ func (n *tableFilter[K, V]) process(r rec[K, change[V]]) {
 		} else if r.value.hasOld && n.f(r.key, r.value.old) == n.want {
 			c.old, c.hasOld = r.value.old, true
 		}
-		if c.newNull && !c.hasOld {
+		if c.newNull && !c.hasOld && !n.versioned {
 			return
 		}
 	}
+	c.stale = r.value.stale
 	r.value = c
 	n.out.set(r)
 }
@@ -290,7 +304,7 @@ func (n *tableMap[K, V, U]) attach(child sink[K, change[U]]) { n.out.attach(chil
 func (n *tableMap[K, V, U]) open() error                     { return n.out.open() }
 
 func (n *tableMap[K, V, U]) process(r rec[K, change[V]]) {
-	out := rec[K, change[U]]{key: r.key, ts: r.ts, headers: r.headers, value: change[U]{newNull: r.value.newNull}}
+	out := rec[K, change[U]]{key: r.key, ts: r.ts, headers: r.headers, value: change[U]{newNull: r.value.newNull, stale: r.value.stale}}
 	c := &out.value
 	if !c.newNull {
 		n.enter()
@@ -319,6 +333,7 @@ type tableLookup[K, V, W, R any] struct {
 	base
 	children[K, R]
 	row  func(K) found[W]
+	asOf func(K, int64) found[W] // instead of row, of a versioned table (F-106)
 	f    func(K, V, W, bool) R
 	left bool
 	null func(R) bool
@@ -331,7 +346,11 @@ func (n *tableLookup[K, V, W, R]) process(r rec[K, V]) {
 	}
 	n.enter()
 	var row found[W]
-	if !r.nullKey {
+	switch {
+	case r.nullKey:
+	case n.asOf != nil:
+		row = n.asOf(r.key, r.ts)
+	default:
 		row = n.row(r.key)
 	}
 	if !row.ok && !n.left {
@@ -348,6 +367,7 @@ type keyValue[K, V any] struct {
 	t        *task
 	spec     topology.Store
 	store    *state.KeyValue
+	versions *state.Versioned // instead of store, in a versioned table
 	key      serde.Serde[K]
 	value    serde.Serde[V]
 	keyPlace serde.Place
@@ -370,7 +390,11 @@ func openKeyValue[K, V any](t *task, spec topology.Store, key serde.Serde[K], va
 	s := &keyValue[K, V]{t: t, spec: spec, key: key, value: value, keyPlace: serde.Place{Topic: topic, Key: true}, place: serde.Place{Topic: topic}}
 	t.stores[spec.Name] = s
 	t.onOpen = append(t.onOpen, func() (err error) {
-		s.store, err = t.ctx.Stores.KeyValue(spec.Name)
+		if spec.Kind == topology.VersionedStore {
+			s.versions, err = t.ctx.Stores.Versioned(spec.Name)
+		} else {
+			s.store, err = t.ctx.Stores.KeyValue(spec.Name)
+		}
 		return err
 	})
 	if t.ctx != nil {
@@ -424,6 +448,9 @@ func (s *keyValue[K, V]) encodeValue(value V, null bool) []byte {
 
 // get reads a row by its encoded key.
 func (s *keyValue[K, V]) get(key []byte) found[V] {
+	if s.versions != nil {
+		return s.asOf(key, math.MaxInt64)
+	}
 	b, ts, ok, err := s.store.Get(key)
 	if err != nil {
 		s.t.storeFailed(s.spec.Name, "get", err)
@@ -436,14 +463,50 @@ func (s *keyValue[K, V]) get(key []byte) found[V] {
 
 func (s *keyValue[K, V]) lookup(key K) found[V] { return s.get(s.encodeKey(key)) }
 
-func (s *keyValue[K, V]) put(key K, value V, null bool, ts int64, headers Headers) {
-	s.putEncoded(s.encodeKey(key), value, null, ts, headers)
+// asOf reads a row of a versioned table as it was at a time.
+func (s *keyValue[K, V]) asOf(key []byte, at int64) found[V] {
+	v, ok, err := s.versions.GetAsOf(key, at)
+	if err != nil {
+		s.t.storeFailed(s.spec.Name, "get", err)
+	}
+	if !ok {
+		return found[V]{ts: -1}
+	}
+	return found[V]{s.decodeValue(v.Value), v.From, true}
 }
 
-func (s *keyValue[K, V]) putEncoded(key []byte, value V, null bool, ts int64, headers Headers) {
+func (s *keyValue[K, V]) lookupAsOf(key K, at int64) found[V] { return s.asOf(s.encodeKey(key), at) }
+
+// putResult says what became of a row that was put.
+type putResult uint8
+
+const (
+	putLatest putResult = iota
+	putStale            // a later version of the row is there already
+	notPut              // it came too late for the history
+)
+
+func (s *keyValue[K, V]) put(key K, value V, null bool, ts int64, headers Headers) putResult {
+	return s.putEncoded(s.encodeKey(key), value, null, ts, headers)
+}
+
+func (s *keyValue[K, V]) putEncoded(key []byte, value V, null bool, ts int64, headers Headers) putResult {
+	if s.versions != nil {
+		to, stored, err := s.versions.Put(key, s.encodeValue(value, null), ts, headers)
+		switch {
+		case err != nil:
+			s.t.storeFailed(s.spec.Name, "put", err)
+		case !stored:
+			return notPut
+		case to >= 0:
+			return putStale
+		}
+		return putLatest
+	}
 	if err := s.store.Put(key, s.encodeValue(value, null), ts, headers); err != nil {
 		s.t.storeFailed(s.spec.Name, "put", err)
 	}
+	return putLatest
 }
 
 // windowStore is a typed window store of a task.

@@ -60,6 +60,7 @@ type options struct {
 	noLogging    bool
 	changelog    map[string]string
 	retention    *time.Duration
+	history      *time.Duration
 	joinStores   string
 	thisPlace    any // func(K, int) int
 	otherPlace   any
@@ -98,6 +99,9 @@ func (o *options) applyStore(s *topology.Store) {
 	}
 	if o.retention != nil {
 		s.Retention = *o.retention
+	}
+	if o.history != nil && s.Kind == topology.KeyValueStore {
+		s.Kind, s.Timestamped, s.Caching, s.Retention = topology.VersionedStore, false, false, *o.history
 	}
 	s.ChangelogConfig = o.changelog
 }
@@ -256,6 +260,13 @@ func Changelog(config map[string]string) StoreKnob {
 
 // Retention keeps the rows of a window store for d. Less than the windows need (size and grace) is a Build error.
 func Retention(d time.Duration) StoreKnob { return StoreKnob{func(o *options) { o.retention = &d }} }
+
+// Versioned keeps the history of every key for so long, counted back from the table's own stream time (KIP-914): records older than that are dropped, a
+// stream that is joined with the table looks it up as of the record's time, and out-of-order updates reach nothing that must only see the latest. A
+// versioned store has no cache. It is for tables; window stores and global tables refuse it.
+func Versioned(history time.Duration) StoreKnob {
+	return StoreKnob{func(o *options) { o.history = &history }}
+}
 
 // StoreName names the stores of a stream-stream join, which otherwise have generated names, whatever [Named] says.
 func StoreName(name string) JoinOnly { return JoinOnly{func(o *options) { o.joinStores = name }} }

@@ -99,11 +99,14 @@ func (h KeyValueHandle[K, V]) prepare(t *task) {
 		openKeyValue(t, h.store, h.key, h.value)
 	}
 }
-func (h WindowHandle[K, V]) prepare(t *task)   { openWindow(t, h.store, h.key, h.value) }
+func (h WindowHandle[K, V]) prepare(t *task) { openWindow(t, h.store, h.key, h.value) }
 
 func (h KeyValueHandle[K, V]) sameTypes(o StoreRef) bool {
-	_, ok := o.(KeyValueHandle[K, V])
-	return ok
+	switch o.(type) {
+	case KeyValueHandle[K, V], VersionedHandle[K, V]:
+		return true
+	}
+	return false
 }
 
 func (h WindowHandle[K, V]) sameTypes(o StoreRef) bool {
@@ -125,6 +128,8 @@ func (c *call) declare(ref StoreRef) string {
 			err = fmt.Errorf("%w: store %q", ErrOtherBuilder, s.Name)
 		case s.Name == "":
 			err = fmt.Errorf("%w: the table has no store; give it one with streams.Materialized", ErrBadOption)
+		default:
+			err = kindFits(ref, s)
 		}
 	} else if bad := topology.CheckName(s.Name); bad != nil {
 		err = fmt.Errorf("store: %w", badName(bad))
@@ -141,6 +146,16 @@ func (c *call) declare(ref StoreRef) string {
 	return s.Name
 }
 
+// kindFits refuses the plain handle of a table that keeps history.
+func kindFits(ref StoreRef, s topology.Store) error {
+	if _, plain := ref.(interface{ plain() }); plain && s.Kind == topology.VersionedStore {
+		return fmt.Errorf("%w: the store %q keeps history; take its handle from Table.VersionedStore", ErrBadOption, s.Name)
+	}
+	return nil
+}
+
+func (h KeyValueHandle[K, V]) plain() {}
+
 // own notes the store of an operator. No other operator may have one of the same name.
 func (c *call) own(ref StoreRef) {
 	s, _ := ref.declaration()
@@ -150,6 +165,9 @@ func (c *call) own(ref StoreRef) {
 	}
 	if s.Kind == topology.KeyValueStore && s.Retention != 0 {
 		c.mistake(fmt.Errorf("%w: store %s has no windows, and so no retention", ErrBadOption, s.Name))
+	}
+	if c.opts.history != nil && s.Kind != topology.VersionedStore {
+		c.mistake(fmt.Errorf("%w: store %s is a %s store and keeps no history", ErrBadOption, s.Name, s.Kind))
 	}
 	switch d := c.b.stores[s.Name]; {
 	case d == nil:

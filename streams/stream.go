@@ -412,6 +412,7 @@ func grouped[K, V any](c *call, a above, sd serdes[K, V]) *Grouped[K, V] {
 // dropped. After a key change it goes through a repartition topic.
 func (s *Stream[K, V]) ToTable(opts ...TableOption) *Table[K, V] {
 	c := s.b.operator("KSTREAM-TOTABLE-", gather(opts, TableOption.table))
+	c.checkHistory()
 	store := tableStore(c.opts)
 	if !c.opts.hasStore {
 		store.Name = s.b.newStoreName("KSTREAM-TOTABLE-")
@@ -422,7 +423,7 @@ func (s *Stream[K, V]) ToTable(opts ...TableOption) *Table[K, V] {
 	if s.rekeyed {
 		from = repartition(c, s.above, c.name, key, value, topology.Repartition{}, nil)
 	}
-	t := &tableInfo{store: store, at: c.at, keep: c.opts.hasStore}
+	t := newTableInfo(c, store, c.opts.hasStore)
 	if t.keep {
 		c.own(KeyValueHandle[K, V]{store, key, value, s.b})
 	}
@@ -493,7 +494,13 @@ func lookup[K, V, W, R any](s *Stream[K, V], t *Table[K, W], given any, left boo
 	sources := copartition(from, t.above)
 	st := c.add(func(g *topology.Graph) {
 		c.node(g, specOf(func(tk *task, n *nodeInfo) sink[K, V] {
-			return &tableLookup[K, V, W, R]{base: base{tk, n}, row: t.view.make(tk), f: f, left: left, null: isNull[R]()}
+			l := &tableLookup[K, V, W, R]{base: base{tk, n}, f: f, left: left, null: isNull[R]()}
+			if t.view.asOf != nil {
+				l.asOf = t.view.asOf(tk)
+			} else {
+				l.row = t.view.make(tk)
+			}
+			return l
 		}), t.view.stores(), from.name)
 		c.copartitioned(g, sources)
 	}, from.step) // the table is looked at, and does not flow: its own way does not become relaxed

@@ -22,8 +22,15 @@ type tableInfo struct {
 	keep  bool // it is materialised
 	old   bool // its changes carry the old value
 
+	// versioned tells whether its changes may be stale: it has a versioned store, or has none and is made of a table that is so.
+	versioned bool
+
 	// derive asks the tables that this one is made of for old values; nil for one that is read from a topic or aggregated.
 	derive func(force bool) bool
+}
+
+func newTableInfo(c *call, store topology.Store, keep bool) *tableInfo {
+	return &tableInfo{store: store, at: c.at, keep: keep, versioned: store.Kind == topology.VersionedStore}
 }
 
 // sendOld asks for the old value in the changes of the table (F-070). A table that is read from a topic and has no store can't know it: with force it gets
@@ -43,6 +50,7 @@ func (t *tableInfo) sendOld(force bool) bool {
 
 // fromParent is how a table that is made of one other, row by row, comes by old values: from its own store, or from those of the other.
 func (t *tableInfo) fromParent(parent *tableInfo) {
+	t.versioned = t.versioned || !t.keep && parent.versioned
 	t.derive = func(force bool) bool { return t.keep || parent.sendOld(force) }
 }
 
@@ -51,15 +59,22 @@ type tableView[K, V any] struct {
 	need   func()          // makes sure that there is a store
 	stores func() []string // the stores that the lookup reads
 	make   func(t *task) func(key K) found[V]
+
+	// asOf looks up what was valid at a time; nil if the table has no history.
+	asOf func(t *task) func(key K, at int64) found[V]
 }
 
 // storeView looks up in the table's own store.
 func storeView[K, V any](info *tableInfo, key serde.Serde[K], value serde.Serde[V]) tableView[K, V] {
-	return tableView[K, V]{
+	v := tableView[K, V]{
 		need:   func() { info.keep = true },
 		stores: func() []string { return []string{info.store.Name} },
 		make:   func(t *task) func(K) found[V] { return openKeyValue(t, info.store, key, value).lookup },
 	}
+	if info.store.Kind == topology.VersionedStore {
+		v.asOf = func(t *task) func(K, int64) found[V] { return openKeyValue(t, info.store, key, value).lookupAsOf }
+	}
+	return v
 }
 
 // Filter keeps the rows for which keep is true. A row that stops matching is deleted from the result.
@@ -76,7 +91,7 @@ func (t *Table[K, V]) filter(f func(key K, value V) bool, want bool, opts []Tabl
 	c := t.b.operator("KTABLE-FILTER-", gather(opts, TableOption.table))
 	c.need(f)
 	out := derive(c, t, func(base base, out *materialized[K, V]) sink[K, change[V]] {
-		return &tableFilter[K, V]{base: base, f: f, want: want, out: out}
+		return &tableFilter[K, V]{base: base, f: f, want: want, versioned: t.info.versioned, out: out}
 	}, func(k K, v V) (V, bool) { return v, f(k, v) == want })
 	out.info.old = t.info.sendOld(false) // so that rows which never matched need no deletion, where that costs nothing (F-066)
 	return out
@@ -115,13 +130,14 @@ type derived[K, R any] struct {
 
 // derivedTable begins the result of a table operator. sd is what is known of its serdes without the options.
 func derivedTable[K, R any](c *call, sd serdes[K, R]) *derived[K, R] {
+	c.checkHistory()
 	if c.opts.hasStore {
 		sd.key = serdeFor(c.b, c.name, c.at, true, c.opts.serdes, sd.key)
 		sd.value = serdeFor(c.b, c.name, c.at, false, c.opts.serdes, sd.value)
 	} else {
 		sd = kept(c, sd)
 	}
-	d := &derived[K, R]{serdes: sd, info: &tableInfo{store: tableStore(c.opts), at: c.at, keep: c.opts.hasStore}}
+	d := &derived[K, R]{serdes: sd, info: newTableInfo(c, tableStore(c.opts), c.opts.hasStore)}
 	if c.opts.hasStore {
 		c.own(KeyValueHandle[K, R]{d.info.store, sd.key, sd.value, c.b})
 	}
@@ -161,17 +177,24 @@ func derive[K, V, U any](c *call, t *Table[K, V], make func(base, *materialized[
 
 // mapped looks rows up through a function. A row for which it returns false is none.
 func (v tableView[K, V]) mapped[U any](f func(K, V) (U, bool)) tableView[K, U] {
-	return tableView[K, U]{need: v.need, stores: v.stores, make: func(t *task) func(K) found[U] {
-		above := v.make(t)
-		return func(key K) found[U] {
-			a := above(key)
-			if !a.ok {
-				return found[U]{ts: -1}
-			}
-			u, ok := f(key, a.value)
-			return found[U]{u, a.ts, ok}
+	through := func(key K, a found[V]) found[U] {
+		if !a.ok {
+			return found[U]{ts: -1}
 		}
+		u, ok := f(key, a.value)
+		return found[U]{u, a.ts, ok}
+	}
+	out := tableView[K, U]{need: v.need, stores: v.stores, make: func(t *task) func(K) found[U] {
+		above := v.make(t)
+		return func(key K) found[U] { return through(key, above(key)) }
 	}}
+	if v.asOf != nil {
+		out.asOf = func(t *task) func(K, int64) found[U] {
+			above := v.asOf(t)
+			return func(key K, at int64) found[U] { return through(key, above(key, at)) }
+		}
+	}
+	return out
 }
 
 // ToStream gives the changes of the table as records; a deletion is a record with a null value.

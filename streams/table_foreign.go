@@ -62,6 +62,7 @@ func joinForeign[K, V, KO, VO, R any](t *Table[K, V], other *Table[KO, VO], fk f
 	}
 	c.need(fk)
 	c.need(given)
+	c.checkHistory()
 	if other == nil {
 		c.mistake(fmt.Errorf("%w: the other table is nil", ErrBadOption))
 		return &Table[K, R]{above: t.above, info: &tableInfo{}}
@@ -77,7 +78,7 @@ func joinForeign[K, V, KO, VO, R any](t *Table[K, V], other *Table[KO, VO], fk f
 	t.view.need()
 	c.name = c.part("-result", "KTABLE-FK-JOIN-OUTPUT-")
 	j := &foreignJoin[K, V, KO, VO]{
-		names: n, left: left, fk: fk,
+		names: n, left: left, fk: fk, versioned: t.info.versioned, otherVersioned: other.info.versioned,
 		key: serdeFor(c.b, c.name, c.at, true, nil, t.serdes.key), value: serdeFor(c.b, c.name, c.at, false, nil, t.serdes.value),
 		otherKey: serdeFor(c.b, c.name, c.at, true, nil, other.serdes.key), otherValue: serdeFor(c.b, c.name, c.at, false, nil, other.serdes.value),
 		thisPlace: placeOf[K](c, c.opts.thisPlace), otherPlace: placeOf[KO](c, c.opts.otherPlace),
@@ -90,7 +91,7 @@ func joinForeign[K, V, KO, VO, R any](t *Table[K, V], other *Table[KO, VO], fk f
 	if !c.opts.hasStore {
 		result.Name = c.b.newStoreName("KTABLE-FK-JOIN-OUTPUT-")
 	}
-	info := &tableInfo{store: result, at: c.at, keep: c.opts.hasStore}
+	info := newTableInfo(c, result, c.opts.hasStore)
 	sd := serdes[K, R]{key: j.key, value: givenSerde[R](c, false)}
 	if sd.value == nil {
 		sd.value = defaultSerde[R](c.b)
@@ -131,15 +132,17 @@ func placeOf[K any](c *call, given any) func(K, int) int {
 
 // foreignJoin is what the nodes of a foreign-key join have in common. The result's type is not among it.
 type foreignJoin[K, V, KO, VO any] struct {
-	names      foreignNames
-	left       bool
-	fk         func(K, V) (KO, bool)
-	key        serde.Serde[K]
-	value      serde.Serde[V]
-	otherKey   serde.Serde[KO]
-	otherValue serde.Serde[VO]
-	thisPlace  func(K, int) int
-	otherPlace func(KO, int) int
+	names foreignNames
+	left  bool
+	fk    func(K, V) (KO, bool)
+
+	versioned, otherVersioned bool // the tables
+	key                       serde.Serde[K]
+	value                     serde.Serde[V]
+	otherKey                  serde.Serde[KO]
+	otherValue                serde.Serde[VO]
+	thisPlace                 func(K, int) int
+	otherPlace                func(KO, int) int
 }
 
 // pseudo is the topic that the serdes of a foreign-key join are told, which does not exist (F-035).
@@ -168,7 +171,7 @@ func (j *foreignJoin[K, V, KO, VO]) write(g *topology.Graph, c *call, subscripti
 	g.AddRepartition(n.request, topology.Repartition{})
 	g.AddRepartition(n.response, topology.Repartition{})
 	c.nodeNamed(g, n.send, specOf(func(t *task, info *nodeInfo) sink[K, change[V]] {
-		return &subscribe[K, V, KO]{base: base{t, info}, fk: j.fk, left: j.left, foreignKey: j.foreignKey(t), hash: j.hasher(t)}
+		return &subscribe[K, V, KO]{base: base{t, info}, fk: j.fk, left: j.left, versioned: j.versioned, foreignKey: j.foreignKey(t), hash: j.hasher(t)}
 	}), nil, this.name)
 	g.Add(topology.Node{Name: n.requestSink, Kind: topology.Sink, Topic: n.request, At: c.at, Payload: specOf(func(t *task, info *nodeInfo) sink[KO, subscription[K]] {
 		var place func(Record[KO, subscription[K]], int) Placement
@@ -199,7 +202,7 @@ func (j *foreignJoin[K, V, KO, VO]) write(g *topology.Graph, c *call, subscripti
 		return &answerSubscription[K, KO, VO]{base: base{t, info}, row: otherRows.make(t)}
 	}), otherRows.stores(), n.receive)
 	c.nodeNamed(g, n.foreign, specOf(func(t *task, info *nodeInfo) sink[KO, change[VO]] {
-		return &answerAll[K, KO, VO]{base: base{t, info}, rows: openSubscriptions(t, subscriptions, j)}
+		return &answerAll[K, KO, VO]{base: base{t, info}, rows: openSubscriptions(t, subscriptions, j), versioned: j.otherVersioned}
 	}), []string{subscriptions.Name}, other.name)
 	g.Add(topology.Node{Name: n.responseSink, Kind: topology.Sink, Topic: n.response, At: c.at, Payload: specOf(func(t *task, info *nodeInfo) sink[K, answer[VO]] {
 		return newInternalSink(t, info, n.response, j.key, answerSerde[VO]{j.otherValue}, func(r Record[K, answer[VO]], partitions int) Placement {

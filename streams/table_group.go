@@ -17,7 +17,7 @@ func (t *Table[K, V]) GroupBy[K2, V2 any](f func(key K, value V) (K2, V2), opts 
 	c.need(f)
 	t.info.sendOld(true)
 	a := simple(c, t.above, func(tk *task, n *nodeInfo) sink[K, change[V]] {
-		return &groupTable[K, V, K2, V2]{base: base{tk, n}, f: f, same: sameKey[K2](), nullKey: isNull[K2](), nullValue: isNull[V2]()}
+		return &groupTable[K, V, K2, V2]{base: base{tk, n}, f: f, same: sameKey[K2](), versioned: t.info.versioned, nullKey: isNull[K2](), nullValue: isNull[V2]()}
 	})
 	return &GroupedTable[K2, V2]{above: a, serdes: serdes[K2, V2]{givenSerde[K2](c, true), givenSerde[V2](c, false)}, topic: c.opts.name}
 }
@@ -83,7 +83,7 @@ func aggregateTable[K, V, A any](g *GroupedTable[K, V], prefix, store string, ag
 	c.need(agg.subtract)
 	key := serdeFor(g.b, c.name, c.at, true, o.serdes, g.serdes.key)
 	value := serdeFor(g.b, c.name, c.at, false, o.serdes, agg.value)
-	info := &tableInfo{store: kv, at: c.at, keep: true}
+	info := newTableInfo(c, kv, true)
 	c.own(KeyValueHandle[K, A]{kv, key, value, g.b})
 	from := g.throughTopic(c, key, kv.Name, sinkName, sourceName, store != "")
 	st := c.add(func(tg *topology.Graph) {

@@ -73,8 +73,8 @@ func joinTables[K, V, W, R any](t *Table[K, V], other *Table[K, W], given any, k
 	}
 	t.view.need()
 	other.view.need()
-	left := tableSide{needsThis: kind != joinOuter, needsOther: kind == joinInner}
-	right := tableSide{needsThis: kind == joinInner, needsOther: kind != joinOuter}
+	left := tableSide{needsThis: kind != joinOuter, needsOther: kind == joinInner, versioned: t.info.versioned}
+	right := tableSide{needsThis: kind == joinInner, needsOther: kind != joinOuter, versioned: other.info.versioned}
 	out.info.derive = func(bool) bool {
 		t.info.sendOld(true)
 		other.info.sendOld(true)
@@ -134,4 +134,5 @@ func joinView[K, V, W, R any](left tableView[K, V], right tableView[K, W], kind 
 type tableSide struct {
 	needsThis, needsOther bool
 	old                   bool // changes carry the old value
+	versioned             bool // the table of this side is: only the latest version of a row counts (F-113)
 }
