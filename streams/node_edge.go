@@ -2,6 +2,7 @@ package streams
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/streams/serde"
@@ -213,7 +214,7 @@ func (w *topicWriter[K, V]) write(topic string, out tasks.Output, r rec[K, V]) {
 		var err error
 		b := arena.Begin()
 		if w.keyHeaders != nil {
-			b, err = w.keyHeaders.AppendWithHeaders(b, serde.Place{Topic: topic, Key: true}, (*[]serde.Header)(&headers), r.key)
+			b, headers, err = withHeaders(w.keyHeaders, b, serde.Place{Topic: topic, Key: true}, headers, r.key)
 		} else {
 			b, err = w.key.Append(b, serde.Place{Topic: topic, Key: true}, r.key)
 		}
@@ -227,7 +228,7 @@ func (w *topicWriter[K, V]) write(topic string, out tasks.Output, r rec[K, V]) {
 		var err error
 		b := arena.Begin()
 		if w.valueHeaders != nil {
-			b, err = w.valueHeaders.AppendWithHeaders(b, serde.Place{Topic: topic}, (*[]serde.Header)(&headers), r.value)
+			b, headers, err = withHeaders(w.valueHeaders, b, serde.Place{Topic: topic}, headers, r.value)
 		} else {
 			b, err = w.value.Append(b, serde.Place{Topic: topic}, r.value)
 		}
@@ -242,6 +243,13 @@ func (w *topicWriter[K, V]) write(topic string, out tasks.Output, r rec[K, V]) {
 		return
 	}
 	w.placed(topic, out, key, value, headers, r)
+}
+
+// withHeaders encodes with a serde that changes headers. The pointer to them is made here, where it costs only records that have such a serde an allocation.
+func withHeaders[T any](s serde.HeaderSerde[T], b []byte, at serde.Place, headers Headers, v T) ([]byte, Headers, error) {
+	h := slices.Clip([]serde.Header(headers)) // other children of the record have the same headers
+	b, err := s.AppendWithHeaders(b, at, &h, v)
+	return b, h, err
 }
 
 // placed sends a record whose partition is not simply that of its key.
