@@ -47,6 +47,19 @@ func nullCases() []nullCase {
 	number := func(n int64) string { return fmt.Sprint(n) }
 	minute := window.Tumbling(time.Minute)
 	inner := func(k window.Windowed[string], _ string) string { return k.Key }
+	plus := func(v, w string) string { return v + "+" + w }
+	leftText := func(v, w string, ok bool) string { return fmt.Sprint(v, w, ok) }
+	outerText := func(v string, ok bool, w string, wk bool) string { return fmt.Sprint(v, ok, w, wk) }
+	within := window.Within(time.Minute)
+	rowOfPointer := streams.NewTopic("row", serde.Pointer(serde.String), serde.String)
+	toK := func(_, _ string) string { return "k" }
+	toKey := func(_, _ string) (string, bool) { return "k", true }
+	keyOrNil := func(k, _ string) *string {
+		if k == "" {
+			return nil
+		}
+		return &k
+	}
 
 	return []nullCase{
 		// Stateless operators. A function that makes a value from values is not called for a null, one that looks at key and value sees zero.
@@ -199,10 +212,69 @@ func nullCases() []nullCase {
 				MapRecords(func(r streams.Record[string, string]) streams.Record[string, string] { return r }, streams.KeySerde(serde.String), streams.ValueSerde(serde.String)).
 				LeftJoinTable(t, func(v, w string, ok bool) string { return fmt.Sprint(v, w, ok) }).To(nullOut)
 		}, [4]string{dropped, "null=vfalse", dropped, "k=vRtrue"}, [4]string{}},
+
+		// Joins with a global table. A key that is null is looked up as the zero key, like everywhere; a null is what the function makes of it.
+		{"global join by key", func(b *streams.Builder) {
+			b.Stream(nullIn).JoinGlobal(b.GlobalTable(rowOfPointer), keyOrNil, func(v, w string) string { return v + w }).To(nullOut)
+		}, [4]string{dropped, dropped, dropped, "k=vR"}, [4]string{}},
+		{"global join by a constant", func(b *streams.Builder) {
+			b.Stream(nullIn).JoinGlobal(b.GlobalTable(nullRow), toK, func(v, w string) string { return v + w }).To(nullOut)
+		}, [4]string{dropped, "null=vR", dropped, "k=vR"}, [4]string{}},
+		{"global left join by null", func(b *streams.Builder) {
+			b.Stream(nullIn).LeftJoinGlobal(b.GlobalTable(rowOfPointer), func(_, _ string) *string { return nil }, leftText).To(nullOut)
+		}, [4]string{dropped, "null=vfalse", dropped, "k=vfalse"}, [4]string{}},
+		{"global left join by key", func(b *streams.Builder) {
+			b.Stream(nullIn).LeftJoinGlobal(b.GlobalTable(rowOfPointer), keyOrNil, leftText).To(nullOut)
+		}, [4]string{dropped, "null=vfalse", dropped, "k=vRtrue"}, [4]string{}},
+
+		// Joins of streams: a null key has no partner and is given at once where its side may be alone; a null value takes no part.
+		{"stream join, left side", func(b *streams.Builder) {
+			b.Stream(nullIn).Join(b.Stream(nullRow), plus, within).To(nullOut)
+		}, [4]string{dropped, dropped, dropped, "k=v+R"}, [4]string{}},
+		{"stream join, right side", func(b *streams.Builder) {
+			b.Stream(nullRow).Join(b.Stream(nullIn), plus, within).To(nullOut)
+		}, [4]string{dropped, dropped, dropped, "k=R+v"}, [4]string{}},
+		{"stream left join, left side", func(b *streams.Builder) {
+			b.Stream(nullIn).LeftJoin(b.Stream(nullRow), leftText, within).To(nullOut)
+		}, [4]string{dropped, "null=vfalse", dropped, "k=vRtrue"}, [4]string{}},
+		{"stream left join, right side", func(b *streams.Builder) {
+			b.Stream(nullRow).LeftJoin(b.Stream(nullIn), leftText, within).To(nullOut)
+		}, [4]string{dropped, dropped, dropped, "k=Rvtrue"}, [4]string{}},
+		{"stream outer join, left side", func(b *streams.Builder) {
+			b.Stream(nullIn).OuterJoin(b.Stream(nullRow), outerText, within).To(nullOut)
+		}, [4]string{dropped, "null=vtruefalse", dropped, "k=vtrueRtrue"}, [4]string{}},
+		{"stream outer join, right side", func(b *streams.Builder) {
+			b.Stream(nullRow).OuterJoin(b.Stream(nullIn), outerText, within).To(nullOut)
+		}, [4]string{dropped, "null=falsevtrue", dropped, "k=Rtruevtrue"}, [4]string{}},
+
+		// Joins of tables, the row R of k in the right one.
+		{"table join", func(b *streams.Builder) { b.Table(nullIn).Join(b.Table(nullRow), plus).ToStream().To(nullOut) },
+			[4]string{dropped, dropped, "k=null", "k=v+R"}, [4]string{dropped, dropped, "", "k=v+R"}},
+		{"table left join", func(b *streams.Builder) { b.Table(nullIn).LeftJoin(b.Table(nullRow), leftText).ToStream().To(nullOut) },
+			[4]string{dropped, dropped, "k=null", "k=vRtrue"}, [4]string{dropped, dropped, "", "k=vRtrue"}},
+		{"table outer join", func(b *streams.Builder) {
+			b.Table(nullIn).OuterJoin(b.Table(nullRow), outerText).ToStream().To(nullOut)
+		},
+			[4]string{dropped, dropped, "k=falseRtrue", "k=vtrueRtrue"}, [4]string{dropped, dropped, "", "k=vtrueRtrue"}},
+		{"foreign-key join", func(b *streams.Builder) {
+			b.Table(nullIn).JoinForeign(b.Table(nullRow), toKey, plus).ToStream().To(nullOut)
+		}, [4]string{dropped, dropped, "", "k=v+R"}, [4]string{}},
+		{"foreign-key left join", func(b *streams.Builder) {
+			b.Table(nullIn).LeftJoinForeign(b.Table(nullRow), toKey, leftText).ToStream().To(nullOut)
+		}, [4]string{dropped, dropped, "", "k=vRtrue"}, [4]string{}},
+
+		// Grouped tables.
+		{"table groupBy, count", func(b *streams.Builder) {
+			b.Table(nullIn).GroupBy(func(k, v string) (string, string) { return k, v }).Count("c").ToStream().MapValues(number).To(nullOut)
+		}, [4]string{dropped, dropped, "", "k=1"}, [4]string{}},
+		{"table groupBy with a null key", func(b *streams.Builder) {
+			b.Table(nullIn).GroupBy(func(_, v string) (*string, string) { return nil, v }, streams.KeySerde(serde.Pointer(serde.String))).
+				Count("c").ToStream().Map(func(*string, int64) (string, string) { return "", "" }).To(nullOut)
+		}, [4]string{dropped, dropped, "", ""}, [4]string{}},
 	}
 }
 
-// B-056: nulls at every operator, with and without caches. F-011, F-029, F-058, F-065, F-066, F-067.
+// B-056: nulls at every operator, with and without caches. F-029, F-058, F-062, F-066, F-105, F-108, F-110, F-111.
 func TestB056Nulls(t *testing.T) {
 	inputs := [4]streams.Record[string, string]{
 		{NullKey: true, NullValue: true}, {NullKey: true, Value: "v"}, {Key: "k", NullValue: true}, {Key: "k", Value: "v"},
@@ -226,6 +298,7 @@ func TestB056Nulls(t *testing.T) {
 				d := streamstest.New(t, topology, streamstest.WithConfig(cfg))
 				in, out := d.Input(nullIn), d.Output(nullOut)
 				d.Input(nullRow).Pipe("k", "R")
+				out.ReadAll()
 				for i, r := range inputs {
 					before := total(d.Dropped())
 					in.PipeRecords(r)
