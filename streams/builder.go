@@ -202,6 +202,9 @@ func (b *Builder) Build() (*Topology, error) {
 	for _, s := range b.steps {
 		s.write(g)
 	}
+	if len(b.steps) == 0 && len(b.errs) > 0 {
+		return nil, errors.Join(b.errs...)
+	}
 	if len(b.steps) == 0 {
 		return nil, fmt.Errorf("streams: %w; begin with Builder.Stream or Builder.Table", ErrNoSource)
 	}

@@ -39,6 +39,12 @@ func (emptyProcessor) Process(*streams.Context[string, string], streams.Record[s
 	return nil
 }
 
+type loader struct{}
+
+func (loader) Process(*streams.Context[streams.None, streams.None], streams.Record[string, string]) error {
+	return nil
+}
+
 type emptyFixed struct{}
 
 func (emptyFixed) Process(*streams.FixedKeyContext[string, string], streams.FixedKeyRecord[string, string]) error {
@@ -60,6 +66,7 @@ func misuses() []misuse {
 	newFixed := func() emptyFixed { return emptyFixed{} }
 	joined := func(v, w string) string { return v + w }
 	leftJoined := func(v, _ string, _ bool) string { return v }
+	foreign := func(_, v string) (string, bool) { return v, true }
 
 	return []misuse{
 		// Functions, handles and options that are nil.
@@ -481,6 +488,47 @@ func misuses() []misuse {
 			s.Join(b.Stream(rows).
 				Repartition("t", streams.Partitions(3)), // !
 				joined, window.Within(time.Hour))
+		}, nil},
+
+		// Foreign-key joins, global tables, versioned tables.
+		{"foreign-key join without functions", one(streams.ErrNilFunction, "KTABLE-FK-JOIN-OUTPUT-0000000018", ""), func(b *streams.Builder) {
+			b.Table(lines).JoinForeign[string, string, string](b.Table(rows), nil, nil) // !
+		}, nil},
+		{"foreign-key join with a nil table", one(streams.ErrBadOption, "label-result", "table is nil"), func(b *streams.Builder) {
+			b.Table(lines).LeftJoinForeign(nil, foreign, leftJoined, streams.Named("label")).ToStream().To(rows) // !
+		}, nil},
+		{"foreign-key join with a table of another builder", one(streams.ErrOtherBuilder, "KTABLE-FK-JOIN-OUTPUT-0000000015", "KTABLE-SOURCE-0000000002"), func(b *streams.Builder) {
+			b.Table(lines).JoinForeign(streams.NewBuilder().Table(rows), foreign, joined).ToStream().To(rows) // !
+		}, nil},
+		{"partitioners of other types", one(streams.ErrBadOption, "KTABLE-FK-JOIN-OUTPUT-0000000018", "where the table's key is string"), func(b *streams.Builder) {
+			b.Table(lines).JoinForeign(b.Table(rows), foreign, joined, // !
+				streams.TablePartitioners(func(string, int) int { return 0 }, func(int64, int) int { return 0 }))
+		}, nil},
+		{"names required of a foreign-key join", one(streams.ErrNameRequired, "KTABLE-FK-JOIN-OUTPUT-0000000016", "streams.Named"), func(b *streams.Builder) {
+			b.Table(lines, streams.Materialized("lines")).JoinForeign(b.Table(rows, streams.Materialized("rows")), foreign, joined) // !
+		}, streams.RequireNames},
+		{"global join without functions", one(streams.ErrNilFunction, "KSTREAM-LEFTJOIN-0000000004", ""), func(b *streams.Builder) {
+			b.Stream(lines).JoinGlobal[string, string, string](b.GlobalTable(rows), nil, nil) // !
+		}, nil},
+		{"global join with a nil table", one(streams.ErrBadOption, "KSTREAM-LEFTJOIN-0000000001", "global table is nil"), func(b *streams.Builder) {
+			b.Stream(lines).LeftJoinGlobal(nil, same, leftJoined).To(rows) // !
+		}, nil},
+		{"global join with a table of another builder", one(streams.ErrOtherBuilder, "KSTREAM-LEFTJOIN-0000000001", "global table"), func(b *streams.Builder) {
+			b.Stream(lines).JoinGlobal(streams.NewBuilder().GlobalTable(rows), same, joined).To(rows) // !
+		}, nil},
+		{"global store that is nil", one(streams.ErrBadOption, "KTABLE-SOURCE-0000000001", "store is nil"), func(b *streams.Builder) {
+			b.GlobalStore(nil, rows, func() loader { return loader{} }) // !
+		}, nil},
+		{"global store without a processor", one(streams.ErrNilFunction, "KTABLE-SOURCE-0000000001", ""), func(b *streams.Builder) {
+			b.GlobalStore(numbers, rows, (func() loader)(nil)) // !
+		}, nil},
+		{"global topic that is read as a stream", one(streams.ErrTopicTaken, "KSTREAM-SOURCE-0000000002", `"rows" is read by`), func(b *streams.Builder) {
+			b.Stream(rows)
+			b.GlobalTable(rows) // !
+		}, nil},
+		{"global store with the name of another", one(streams.ErrDuplicateName, "KTABLE-SOURCE-0000000003", `store "taken"`), func(b *streams.Builder) {
+			b.Stream(lines).GroupByKey().Count("taken")
+			b.GlobalTable(rows, streams.Materialized("taken")) // !
 		}, nil},
 
 		// Whole programs.

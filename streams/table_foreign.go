@@ -60,11 +60,14 @@ func joinForeign[K, V, KO, VO, R any](t *Table[K, V], other *Table[KO, VO], fk f
 	if c.checkName(); c.opts.name != "" {
 		c.name = c.opts.name
 	}
+	before, unnamed := len(c.b.errs), c.name
 	c.need(fk)
 	c.need(given)
 	c.checkHistory()
 	if other == nil {
 		c.mistake(fmt.Errorf("%w: the other table is nil", ErrBadOption))
+		c.foreignNames()
+		c.b.rename(before, unnamed, c.part("-result", "KTABLE-FK-JOIN-OUTPUT-"))
 		return &Table[K, R]{above: t.above, info: &tableInfo{}}
 	}
 	c.same(other.above)
@@ -77,6 +80,7 @@ func joinForeign[K, V, KO, VO, R any](t *Table[K, V], other *Table[KO, VO], fk f
 	other.view.need()
 	t.view.need()
 	c.name = c.part("-result", "KTABLE-FK-JOIN-OUTPUT-")
+	c.b.rename(before, unnamed, c.name)
 	j := &foreignJoin[K, V, KO, VO]{
 		names: n, left: left, fk: fk, versioned: t.info.versioned, otherVersioned: other.info.versioned,
 		key: serdeFor(c.b, c.name, c.at, true, nil, t.serdes.key), value: serdeFor(c.b, c.name, c.at, false, nil, t.serdes.value),
