@@ -637,7 +637,7 @@ func mistakes(t *testing.T, c misuse) (all []*streams.BuildError) {
 		t.Fatalf("%v is not a joined error", err)
 	}
 	for _, err := range joined.Unwrap() {
-		e, ok := err.(*streams.BuildError)
+		e, ok := errors.AsType[*streams.BuildError](err)
 		if !ok {
 			t.Fatalf("%v is a %T", err, err)
 		}

@@ -41,7 +41,9 @@ func RunProcessor[KIn, VIn, KOut, VOut any, P streams.Processor[KIn, VIn, KOut, 
 		return streams.Resume
 	}}))
 	r.in = r.d.Input(topic)
-	r.settle()
+	if err := r.settle(); err != nil {
+		t.Fatalf("streamstest: %v", err)
+	}
 	return r
 }
 
