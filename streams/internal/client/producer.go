@@ -36,6 +36,7 @@ type Producer struct {
 	arena tasks.Arena
 
 	inTxn   bool
+	fresh   bool // the open transaction wrote to a topic for the first time since the client was opened, see settleFresh
 	outputs map[string]*output
 	failure atomic.Pointer[error]
 	records sync.Pool // of *kgo.Record
@@ -66,6 +67,9 @@ func (p *Producer) open(ctx context.Context) error {
 		return err
 	}
 	p.cl = cl
+	for _, o := range p.outputs {
+		o.used = false
+	}
 	if p.own.TransactionalID == "" {
 		return nil
 	}
@@ -97,6 +101,7 @@ func (p *Producer) fail(err error) { p.failure.CompareAndSwap(nil, &err) }
 type output struct {
 	p       *Producer
 	topic   string
+	used    bool           // the client has written to it
 	next    []atomic.Int64 // after the last acknowledged record, by partition
 	promise func(*kgo.Record, error)
 }
@@ -153,6 +158,9 @@ func (o *output) Send(partition int32, key, value []byte, timestamp int64, heade
 			return
 		}
 		p.inTxn = true
+	}
+	if !o.used {
+		o.used, p.fresh = true, true
 	}
 	r := p.records.Get().(*kgo.Record)
 	r.Topic, r.Partition, r.Key, r.Value, r.Timestamp = o.topic, partition, key, value, time.UnixMilli(timestamp)
@@ -218,6 +226,9 @@ func (p *Producer) Commit(ctx context.Context, offsets map[tasks.TopicPartition]
 			return err
 		}
 	}
+	if err := p.settleFresh(ctx); err != nil {
+		return err
+	}
 	err := p.cl.EndTransaction(ctx, kgo.TryCommit)
 	switch {
 	case err == nil:
@@ -231,6 +242,20 @@ func (p *Producer) Commit(ctx context.Context, offsets map[tasks.TopicPartition]
 	return fmt.Errorf("%w: %w", tasks.ErrUnknownOutcome, err)
 }
 
+// settleFresh waits until the client has stored the partitions of the topics that the transaction was the first to write to. franz-go (1.22.3) sends the
+// records that waited for a topic's partitions before it stores them; where it ends the transaction in between, it finds no partition that was written to,
+// aborts, and returns no error. Both steps are under one lock of its, which this call takes; there is no record left that it could abort.
+func (p *Producer) settleFresh(ctx context.Context) error {
+	if !p.fresh {
+		return nil
+	}
+	if err := p.cl.AbortBufferedRecords(ctx); err != nil {
+		return err
+	}
+	p.fresh = false
+	return nil
+}
+
 // Abort implements [tasks.Producer].
 func (p *Producer) Abort(ctx context.Context) error {
 	if p.inTxn {
@@ -240,7 +265,7 @@ func (p *Producer) Abort(ctx context.Context) error {
 		if err := p.cl.EndTransaction(ctx, kgo.TryAbort); err != nil {
 			return err
 		}
-		p.inTxn = false
+		p.inTxn, p.fresh = false, false
 	}
 	p.failure.Store(nil)
 	return nil
@@ -262,7 +287,7 @@ func (p *Producer) Reset(ctx context.Context) error {
 	}
 	p.cl.UnsafeAbortBufferedRecords()
 	p.cl.Close()
-	p.inTxn = false
+	p.inTxn, p.fresh = false, false
 	if err := p.open(ctx); err != nil {
 		return err
 	}
