@@ -148,6 +148,9 @@ func (b *Builder) Table[K, V any](from Topic[K, V], opts ...TableOption) *Table[
 		source = c.opts.name + "-source"
 	}
 	c.checkHistory()
+	if b.opts.reuseSources {
+		store.SourceTopic = from.name
+	}
 	src := from.source()
 	src.key = serdeFor(b, c.name, c.at, true, o.serdes, src.key)
 	src.value = serdeFor(b, c.name, c.at, false, o.serdes, src.value)

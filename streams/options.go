@@ -324,6 +324,7 @@ type builderOptions struct {
 	serdes       map[reflect.Type]any
 	json         bool
 	requireNames bool
+	reuseSources bool
 	errs         []error
 }
 
@@ -342,6 +343,9 @@ var (
 	DefaultJSON = BuilderOnly{func(o *builderOptions) { o.json = true }}
 	// RequireNames makes a generated store or internal topic name a Build error (KIP-1111).
 	RequireNames = BuilderOnly{func(o *builderOptions) { o.requireNames = true }}
+	// ReuseSourceTopics restores source tables from their topic, which must be compacted, instead of from a changelog: half the storage (KIP-295). Such a
+	// store is not kept warm on standbys. Turning it on or off changes the topics of an application.
+	ReuseSourceTopics = BuilderOnly{func(o *builderOptions) { o.reuseSources = true }}
 )
 
 // serdeFor finds the serde of an operator's key or value: the one given to it, the one that came down the stream, the builder's own, the one that the

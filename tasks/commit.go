@@ -127,6 +127,11 @@ func (t *Task) applied(offsets map[TopicPartition]Committed) error {
 	if t.stores == nil {
 		return nil
 	}
+	for _, s := range t.sub.Stores {
+		if at, ok := t.committed[TopicPartition{s.SourceTopic, t.id.Partition}]; ok && s.SourceTopic != "" {
+			point.ChangelogOffsets[s.Name] = at
+		}
+	}
 	for store, out := range t.logs {
 		at, _ := t.stores.ChangelogOffset(store)
 		if next := out.Next(t.id.Partition); next != out.before && next > at {

@@ -257,6 +257,7 @@ var errCaughtUp = errors.New("caught up")
 type changelog struct {
 	store string
 	TopicPartition
+	source   bool // it is an input of the task as well
 	progress RestoreProgress
 	next     int64
 	empty    bool // there is nothing on disk, and never was anything in the changelog
@@ -271,7 +272,7 @@ func (w *Worker) changelogsOf(ctx context.Context, t *Task) (map[TopicPartition]
 	for _, s := range t.sub.Stores {
 		if topic := s.ChangelogName(w.cfg.ApplicationID); topic != "" {
 			p := TopicPartition{topic, t.id.Partition}
-			logs[p] = &changelog{store: s.Name, TopicPartition: p}
+			logs[p] = &changelog{store: s.Name, TopicPartition: p, source: s.SourceTopic != ""}
 			partitions = append(partitions, p)
 			topics = append(topics, topic)
 		}
@@ -331,6 +332,11 @@ func (w *Worker) catchUp(ctx context.Context, r *restoration) error {
 		return err
 	}
 	w.missState(r, logs)
+	for p, c := range logs {
+		if c.source { // what was not processed yet comes through the source
+			c.progress.To = min(c.progress.To, r.committed[p].Offset)
+		}
+	}
 	from := map[TopicPartition]int64{}
 	open := 0
 	for p, c := range logs {
@@ -427,17 +433,25 @@ func (w *Worker) apply(t *Task, c *changelog, b Batch) error {
 	if b.Next < 0 { // the fetch brought something for other partitions only
 		return nil
 	}
-	records := make([]state.RestoreRecord, len(b.Records))
-	for i, r := range b.Records {
-		records[i] = state.RestoreRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp}
+	next := b.Next
+	records := make([]state.RestoreRecord, 0, len(b.Records))
+	for _, r := range b.Records {
+		if c.source && r.Offset >= c.progress.To {
+			next = c.progress.To
+			break
+		}
+		if c.source && r.Key == nil {
+			continue // a table drops it
+		}
+		records = append(records, state.RestoreRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
 	}
-	if err := t.stores.Restore(c.store, records, b.Next); err != nil {
+	if err := t.stores.Restore(c.store, records, next); err != nil {
 		return err
 	}
 	if b.Release != nil {
 		b.Release()
 	}
-	c.next = b.Next
+	c.next = next
 	c.progress.Restored += int64(len(records))
 	return nil
 }
@@ -451,7 +465,9 @@ func (w *Worker) follow(ctx context.Context, r *restoration) error {
 	}
 	from := map[TopicPartition]int64{}
 	for p, c := range logs {
-		from[p] = c.next
+		if !c.source { // such a store must not get ahead of what its active task has processed; it is restored when it becomes active itself
+			from[p] = c.next
+		}
 	}
 	r.setPhase("its active task, as a standby")
 	err = w.cfg.Changelogs.Read(ctx, from, func(b Batch) error { return w.apply(t, logs[b.TopicPartition], b) })
@@ -544,7 +560,7 @@ func (w *Worker) connectChangelogs(t *Task) error {
 	arena := w.cfg.Producer.Arena()
 	for _, s := range t.sub.Stores {
 		topic := s.ChangelogName(w.cfg.ApplicationID)
-		if topic == "" {
+		if topic == "" || s.SourceTopic != "" {
 			continue
 		}
 		out, err := w.cfg.Producer.Output(topic)

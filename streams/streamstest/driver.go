@@ -357,13 +357,17 @@ func (d *Driver) restore(s *topology.Subtopology, id topology.TaskID, stores *st
 			continue
 		}
 		records := l.partitions[id.Partition]
+		if spec.SourceTopic != "" { // what was not processed yet comes through the source
+			at := d.tasks[id].offsets[tasks.TopicPartition{Topic: topic, Partition: id.Partition}]
+			records = records[:min(at, int64(len(records)))]
+		}
 		next, _ := stores.ChangelogOffset(spec.Name)
 		if next >= int64(len(records)) {
 			continue
 		}
 		var batch []state.RestoreRecord
 		for _, r := range records[next:] {
-			if r.state == committed {
+			if r.state == committed && (r.Key != nil || spec.SourceTopic == "") {
 				batch = append(batch, state.RestoreRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
 			}
 		}
