@@ -49,6 +49,13 @@ func Pointer[T any](inner Serde[T]) Serde[*T] { return pointer[T]{inner} }
 
 type pointer[T any] struct{ inner Serde[T] }
 
+func (p pointer[T]) size() int {
+	if s, ok := p.inner.(sized); ok {
+		return s.size()
+	}
+	return 0
+}
+
 func (p pointer[T]) Append(dst []byte, at Place, v *T) ([]byte, error) {
 	if v == nil {
 		return dst, errors.New("serde: a nil pointer has no bytes")
@@ -64,18 +71,56 @@ func (p pointer[T]) Decode(at Place, data []byte) (*T, error) {
 	return &v, nil
 }
 
-// List has the form of Java's ListSerde for lists whose elements are all of variable length (KIP-466): a byte 1, the number of elements, and
-// before each its length. Lengths are 4 bytes, big-endian.
-func List[T any](inner Serde[T]) Serde[[]T] { return list[T]{inner} }
+// List has the form of Java's ListSerde (KIP-466), whose bytes depend on the elements. Those of one size (Int16, Int32, Int64, Float32, Float64, UUID) come
+// one after the other: a byte 0, the number of nulls and their indexes, the number of elements, and those that are no null. All others have their
+// length before them: a byte 1, the number of elements, and for each its length, which is -1 for a null. Numbers are 4 bytes, big-endian.
+//
+// An element is null if it is a nil pointer or a nil interface, so List(Pointer(inner)) is for lists that may have nulls. A nil slice is an empty list,
+// and an empty list is never read as nil.
+func List[T any](inner Serde[T]) Serde[[]T] {
+	l := list[T]{inner: inner}
+	if s, ok := inner.(sized); ok {
+		l.size = s.size()
+	}
+	kind := reflect.TypeFor[T]().Kind()
+	l.nullable = kind == reflect.Pointer || kind == reflect.Interface
+	return l
+}
 
-type list[T any] struct{ inner Serde[T] }
+type list[T any] struct {
+	inner    Serde[T]
+	size     int  // of each element; 0 if they differ
+	nullable bool // T has a nil that stands for null
+}
 
-const variableSize = 1 // the marker of ListSerde for elements with lengths
+// The two forms, as ListSerde marks them.
+const (
+	constantSize = 0
+	variableSize = 1
+)
+
+func (l list[T]) null(v T) bool {
+	if !l.nullable {
+		return false
+	}
+	r := reflect.ValueOf(&v).Elem()
+	return r.IsNil()
+}
 
 func (l list[T]) Append(dst []byte, at Place, v []T) ([]byte, error) {
+	if len(v) > math.MaxInt32 {
+		return dst, errors.New("serde: list of over 2^31 elements")
+	}
+	if l.size > 0 {
+		return l.appendConstant(dst, at, v)
+	}
 	dst = append(dst, variableSize)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(v)))
 	for _, e := range v {
+		if l.null(e) {
+			dst = append(dst, 0xFF, 0xFF, 0xFF, 0xFF)
+			continue
+		}
 		start := len(dst)
 		dst = append(dst, 0, 0, 0, 0)
 		var err error
@@ -91,33 +136,120 @@ func (l list[T]) Append(dst []byte, at Place, v []T) ([]byte, error) {
 	return dst, nil
 }
 
-func (l list[T]) Decode(at Place, data []byte) ([]T, error) {
-	if len(data) < 5 || data[0] != variableSize {
-		return nil, errors.New("serde: not a list with elements of variable length")
+func (l list[T]) appendConstant(dst []byte, at Place, v []T) ([]byte, error) {
+	dst = append(dst, constantSize, 0, 0, 0, 0)
+	start, nulls := len(dst)-4, uint32(0)
+	for i, e := range v {
+		if l.null(e) {
+			dst = binary.BigEndian.AppendUint32(dst, uint32(i))
+			nulls++
+		}
 	}
-	n := binary.BigEndian.Uint32(data[1:])
-	data = data[5:]
-	if uint64(n)*4 > uint64(len(data)) {
-		return nil, fmt.Errorf("serde: list of %d elements in %d bytes", n, len(data))
+	binary.BigEndian.PutUint32(dst[start:], nulls)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(v)))
+	for _, e := range v {
+		if l.null(e) {
+			continue
+		}
+		var err error
+		if dst, err = l.inner.Append(dst, at, e); err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
+
+func (l list[T]) Decode(at Place, data []byte) ([]T, error) {
+	r := reader{data: data}
+	form := r.take(1)
+	switch {
+	case r.short:
+		return nil, errCutOff
+	case form[0] == constantSize && l.size == 0:
+		return nil, errors.New("serde: a list with elements of one size, which the serde of its elements does not have")
+	case form[0] > variableSize:
+		return nil, fmt.Errorf("serde: %#x is not the begin of a list", form[0])
+	}
+	var null []bool
+	var indexes []byte
+	if form[0] == constantSize {
+		indexes = r.take(4 * uint64(r.uint32()))
+	}
+	n := r.uint32()
+	if r.short {
+		return nil, errCutOff
+	}
+	least := uint64(4) // bytes of an element
+	present := uint64(n)
+	if form[0] == constantSize {
+		least = uint64(l.size)
+		present -= min(present, uint64(len(indexes))/4)
+	}
+	if n > math.MaxInt32 || present*least > uint64(len(r.data)) {
+		return nil, fmt.Errorf("serde: list of %d elements in %d bytes", n, len(r.data))
+	}
+	if len(indexes) > 0 {
+		null = make([]bool, n)
+		for ; len(indexes) > 0; indexes = indexes[4:] {
+			i := binary.BigEndian.Uint32(indexes)
+			if i >= n {
+				return nil, fmt.Errorf("serde: element %d of a list of %d is null", int32(i), n)
+			}
+			null[i] = true
+		}
 	}
 	v := make([]T, 0, n)
-	for range n {
-		if len(data) < 4 {
-			return nil, errors.New("serde: list is cut off")
+	for i := range int(n) {
+		size := uint32(l.size)
+		isNull := null != nil && null[i]
+		if form[0] == variableSize {
+			size = r.uint32()
+			isNull = size == math.MaxUint32
 		}
-		size := binary.BigEndian.Uint32(data)
-		data = data[4:]
-		if uint64(size) > uint64(len(data)) {
-			return nil, fmt.Errorf("serde: list element of %d bytes where %d are left", int32(size), len(data))
+		if isNull {
+			if !l.nullable {
+				return nil, fmt.Errorf("serde: element %d of a list is null; List(Pointer(…)) reads such lists", i)
+			}
+			v = append(v, *new(T))
+			continue
 		}
-		e, err := l.inner.Decode(at, data[:size])
+		b := r.take(uint64(size))
+		if r.short {
+			return nil, errCutOff
+		}
+		e, err := l.inner.Decode(at, b)
 		if err != nil {
 			return nil, err
 		}
-		v, data = append(v, e), data[size:]
+		v = append(v, e)
 	}
-	if len(data) > 0 {
-		return nil, fmt.Errorf("serde: %d bytes after the list", len(data))
+	if len(r.data) > 0 {
+		return nil, fmt.Errorf("serde: %d bytes after the list", len(r.data))
 	}
 	return v, nil
+}
+
+var errCutOff = errors.New("serde: list is cut off")
+
+// reader takes bytes from the begin of data, and remembers if there were too few.
+type reader struct {
+	data  []byte
+	short bool
+}
+
+func (r *reader) take(n uint64) []byte {
+	if r.short = r.short || n > uint64(len(r.data)); r.short {
+		return nil
+	}
+	b := r.data[:n:n]
+	r.data = r.data[n:]
+	return b
+}
+
+func (r *reader) uint32() uint32 {
+	b := r.take(4)
+	if r.short {
+		return 0
+	}
+	return binary.BigEndian.Uint32(b)
 }

@@ -9,19 +9,26 @@ import (
 	"uuid"
 )
 
-// Serdes with Java's byte form. They are also the ones the builder finds by Go type.
+// Serdes with Java's byte form (F-079). They are also the ones the builder finds by Go type.
+//
+// Stores keep rows in the order of key bytes, so a range is a range of keys only where both orders are the same: for String (by code point), Bytes, Bool
+// and UUID always, for the numbers as long as none is negative, whose bytes come after those of the positive ones, as in Java. Lists, JSON, Avro and
+// Protobuf keep no order.
 var (
-	String  Serde[string]    = stringSerde{} // UTF-8; bytes that are none become U+FFFD, as in Java
-	Bytes   Serde[[]byte]    = bytesSerde{}  // as they are
+	String  Serde[string]    = stringSerde{} // UTF-8; bytes that are none become U+FFFD, as many as Java makes of them
+	Bytes   Serde[[]byte]    = bytesSerde{}  // as they are; Java's ByteArray, Bytes and ByteBuffer
 	Int16   Serde[int16]     = fixed(2, func(dst []byte, v int16) []byte { return binary.BigEndian.AppendUint16(dst, uint16(v)) }, func(b []byte) int16 { return int16(binary.BigEndian.Uint16(b)) })
 	Int32   Serde[int32]     = fixed(4, func(dst []byte, v int32) []byte { return binary.BigEndian.AppendUint32(dst, uint32(v)) }, func(b []byte) int32 { return int32(binary.BigEndian.Uint32(b)) })
 	Int64   Serde[int64]     = int64Serde{} // big-endian
 	Float32 Serde[float32]   = fixed(4, func(dst []byte, v float32) []byte { return binary.BigEndian.AppendUint32(dst, math.Float32bits(v)) }, func(b []byte) float32 { return math.Float32frombits(binary.BigEndian.Uint32(b)) })
-	Float64 Serde[float64]   = fixed(8, func(dst []byte, v float64) []byte { return binary.BigEndian.AppendUint64(dst, math.Float64bits(v)) }, func(b []byte) float64 { return math.Float64frombits(binary.BigEndian.Uint64(b)) })
+	Float64 Serde[float64]   = fixed(8, appendFloat64, func(b []byte) float64 { return math.Float64frombits(binary.BigEndian.Uint64(b)) })
 	Bool    Serde[bool]      = boolSerde{} // one byte, 0 or 1
-	UUID    Serde[uuid.UUID] = uuidSerde{} // its text, as Java's UUIDSerializer writes it
+	UUID    Serde[uuid.UUID] = uuidSerde{} // its text of 36 characters, as Java's UUIDSerializer writes it
 	Void    Serde[struct{}]  = voidSerde{} // always null; for topics without keys or without values
 )
+
+// sized is a serde whose values all have as many bytes.
+type sized interface{ size() int }
 
 type stringSerde struct{}
 
@@ -33,11 +40,38 @@ func (stringSerde) Append(dst []byte, _ Place, v string) ([]byte, error) {
 }
 
 func (stringSerde) Decode(_ Place, data []byte) (string, error) {
-	if !utf8.Valid(data) {
-		return string(bytes.ToValidUTF8(data, []byte("\uFFFD"))), nil
+	if utf8.Valid(data) {
+		return string(data), nil
 	}
-	return string(data), nil
+	var valid []byte
+	for len(data) > 0 {
+		r, n := utf8.DecodeRune(data)
+		if r == utf8.RuneError && n == 1 {
+			n = malformed(data)
+		}
+		valid = utf8.AppendRune(valid, r)
+		data = data[n:]
+	}
+	return string(valid), nil
 }
+
+// malformed is how many bytes at the begin of b become one U+FFFD. Java takes the longest begin of a sequence that could have become a character
+// (Unicode's "maximal subpart"), and surrogates, which have a form but no meaning, as one.
+func malformed(b []byte) int {
+	first := b[0]
+	if first < 0xE0 || first > 0xF4 || len(b) < 2 || !continues(b[1]) {
+		return 1
+	}
+	switch second := b[1]; {
+	case first == 0xE0 && second < 0xA0, first == 0xF0 && second < 0x90, first == 0xF4 && second > 0x8F:
+		return 1
+	case len(b) < 3 || !continues(b[2]):
+		return 2
+	}
+	return 3
+}
+
+func continues(b byte) bool { return b&0xC0 == 0x80 }
 
 type bytesSerde struct{}
 
@@ -52,6 +86,8 @@ func (bytesSerde) Decode(_ Place, data []byte) ([]byte, error) {
 
 // int64Serde is written out because counts are on the hot path.
 type int64Serde struct{}
+
+func (int64Serde) size() int { return 8 }
 
 func (int64Serde) Append(dst []byte, _ Place, v int64) ([]byte, error) {
 	return binary.BigEndian.AppendUint64(dst, uint64(v)), nil
@@ -68,8 +104,16 @@ func sizeError(want, got int) error {
 	return fmt.Errorf("serde: %d bytes where the type has %d", got, want)
 }
 
+// appendFloat64 writes Java's one NaN for all of them. For float32 Java keeps their bits.
+func appendFloat64(dst []byte, v float64) []byte {
+	if math.IsNaN(v) {
+		return binary.BigEndian.AppendUint64(dst, 0x7FF8<<48)
+	}
+	return binary.BigEndian.AppendUint64(dst, math.Float64bits(v))
+}
+
 type fixedSerde[T any] struct {
-	size   int
+	bytes  int
 	append func(dst []byte, v T) []byte
 	decode func(b []byte) T
 }
@@ -78,11 +122,13 @@ func fixed[T any](size int, append func(dst []byte, v T) []byte, decode func(b [
 	return fixedSerde[T]{size, append, decode}
 }
 
+func (s fixedSerde[T]) size() int { return s.bytes }
+
 func (s fixedSerde[T]) Append(dst []byte, _ Place, v T) ([]byte, error) { return s.append(dst, v), nil }
 
 func (s fixedSerde[T]) Decode(_ Place, data []byte) (v T, err error) {
-	if len(data) != s.size {
-		return v, sizeError(s.size, len(data))
+	if len(data) != s.bytes {
+		return v, sizeError(s.bytes, len(data))
 	}
 	return s.decode(data), nil
 }
@@ -108,11 +154,18 @@ func (boolSerde) Decode(_ Place, data []byte) (bool, error) {
 
 type uuidSerde struct{}
 
+const uuidSize = 36
+
+func (uuidSerde) size() int { return uuidSize }
+
 func (uuidSerde) Append(dst []byte, _ Place, v uuid.UUID) ([]byte, error) {
 	return append(dst, v.String()...), nil
 }
 
 func (uuidSerde) Decode(_ Place, data []byte) (uuid.UUID, error) {
+	if len(data) != uuidSize { // Parse knows other forms as well
+		return uuid.UUID{}, sizeError(uuidSize, len(data))
+	}
 	id, err := uuid.Parse(string(data))
 	if err != nil {
 		return id, fmt.Errorf("serde: %w", err)
