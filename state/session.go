@@ -8,7 +8,7 @@ import (
 // Session is a store of one value per key and session. Both ends of a session are inclusive.
 //
 // Its stream time is the greatest session end that was ever put. Sessions that end at stream time − retention or before are expired: reads don't show them,
-// puts of them are dropped and counted, and they are deleted segment by segment.
+// puts of them are dropped and counted, though they are in the changelog, and they are deleted segment by segment.
 type Session struct {
 	timedStore
 	key []byte
@@ -30,7 +30,7 @@ func (s *Session) Put(key, value []byte, start, end, ts int64, headers []Header)
 		return fmt.Errorf("state: store %q: %d..%d is not a session", s.spec.Name, start, end)
 	}
 	if !s.observe(end) {
-		return s.err
+		return s.onlyLog(AppendSessionKey(nil, key, start, end), value, ts, headers)
 	}
 	s.key = AppendSessionKey(s.key[:0], key, start, end)
 	return s.put(s.key, value, ts, headers)

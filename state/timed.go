@@ -30,6 +30,15 @@ func (s *timedStore) observe(t int64) bool {
 	return false
 }
 
+// onlyLog sends to the changelog a put that changes nothing in the store. Nobody needs it there, but Kafka Streams has it, and a changelog is the same whoever
+// writes it. A store with caching leaves it out: its rows reach the changelog when it is flushed.
+func (s *timedStore) onlyLog(key, value []byte, ts int64, headers []Header) error {
+	if s.err != nil || s.changelog == nil || s.spec.Caching {
+		return s.err
+	}
+	return s.changelog(key, value, ts, headers)
+}
+
 // expired tells whether the row with a changelog key is beyond retention.
 func (s *rowStore) expired(key []byte) bool {
 	return s.layout.tail > 0 && s.layout.time(key) < oldest(s.observed, s.layout.retention)

@@ -5,7 +5,7 @@ import "fmt"
 // Window is a store of one value per key and window start or, with duplicates, of any number.
 //
 // Its stream time is the greatest window start that was ever put. Rows that start at stream time − retention or before are expired: reads don't show them,
-// puts of them are dropped and counted, and they are deleted segment by segment.
+// puts of them are dropped and counted, though they are in the changelog, and they are deleted segment by segment.
 type Window struct {
 	timedStore
 	key []byte
@@ -20,7 +20,8 @@ func (s *Window) Get(key []byte, start int64) (value []byte, ts int64, ok bool, 
 	return s.get(s.key)
 }
 
-// Put sets the value of a key and window start; nil deletes it. In a store with duplicates it adds one, and nil does nothing. It copies what it keeps.
+// Put sets the value of a key and window start; nil deletes it. In a store with duplicates it adds one, and nil changes nothing, but takes a number and a
+// place in the changelog, as in Kafka Streams. It copies what it keeps.
 // The time ts is kept with the value if the store is timestamped, and is that of the changelog record.
 func (s *Window) Put(key, value []byte, start, ts int64, headers []Header) error {
 	if start < 0 {
@@ -28,14 +29,17 @@ func (s *Window) Put(key, value []byte, start, ts int64, headers []Header) error
 	}
 	var seq uint32
 	if s.spec.Duplicates {
-		if value == nil {
-			return nil
-		}
 		s.seq = (s.seq + 1) & 0x7fffffff
 		seq = s.seq
+		if value == nil {
+			if s.spec.InMemory { // likewise: there, stores in memory take the time of a nil, and those on disk do not
+				s.observed = max(s.observed, start)
+			}
+			return s.onlyLog(AppendWindowKey(nil, key, start, seq), nil, ts, headers)
+		}
 	}
 	if !s.observe(start) {
-		return s.err
+		return s.onlyLog(AppendWindowKey(nil, key, start, seq), value, ts, headers)
 	}
 	s.key = AppendWindowKey(s.key[:0], key, start, seq)
 	return s.put(s.key, value, ts, headers)

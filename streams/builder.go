@@ -202,7 +202,7 @@ func (b *Builder) Build() (*Topology, error) {
 	b.built = true
 	b.markFilters()
 	g := topology.NewGraph()
-	for _, s := range b.steps {
+	for _, s := range b.order() {
 		s.write(g)
 	}
 	if len(b.steps) == 0 && len(b.errs) > 0 {

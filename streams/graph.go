@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -22,6 +23,8 @@ type step struct {
 	parents []*step
 	write   func(g *topology.Graph)
 
+	needs   *step              // of a lookup: that of the table, which must be written before it
+	bumped  int                // see bump
 	filter  *repartitionFilter // of a step that ends in a repartition topic
 	relaxed bool               // a left join that takes records with a null key
 }
@@ -169,6 +172,36 @@ func (c *call) add(write func(g *topology.Graph), parents ...*step) *step {
 	s := &step{name: c.name, at: c.at, parents: parents, write: write}
 	c.b.steps = append(c.b.steps, s)
 	return s
+}
+
+// bump moves a step behind all that there are. Kafka Streams does it with the repartition topic of a grouping whenever another aggregation shares it, and as
+// sub-topologies are numbered in the order in which nodes are written, it decides about task ids.
+func (b *Builder) bump(s *step) { s.bumped = len(b.steps) }
+
+// order is the order in which steps are written: that of the program, where nothing was bumped.
+func (b *Builder) order() []*step {
+	rest := slices.Clone(b.steps)
+	if !slices.ContainsFunc(rest, func(s *step) bool { return s.bumped > 0 }) {
+		return rest
+	}
+	place, waits := map[*step]float64{}, map[*step]bool{}
+	for i, s := range rest {
+		place[s], waits[s] = float64(i), true
+		if s.bumped > 0 {
+			place[s] = float64(s.bumped) - 0.5
+		}
+	}
+	slices.SortStableFunc(rest, func(a, b *step) int { return cmp.Compare(place[a], place[b]) })
+	var list []*step
+	for len(rest) > 0 {
+		i := slices.IndexFunc(rest, func(s *step) bool {
+			return !waits[s.needs] && !slices.ContainsFunc(s.parents, func(p *step) bool { return waits[p] })
+		})
+		delete(waits, rest[i])
+		list = append(list, rest[i])
+		rest = slices.Delete(rest, i, i+1)
+	}
+	return list
 }
 
 // node writes a processor node. It is the common case of a step's write.

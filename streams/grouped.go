@@ -89,6 +89,7 @@ func (g *Grouped[K, V]) throughTopic(c *call, store string, key serde.Serde[K]) 
 		for range 3 { // an aggregation takes the names of a topic from the counter also when it shares one
 			g.b.newName("")
 		}
+		g.b.bump(g.shared.step)
 		return *g.shared
 	}
 	prefix := g.topic

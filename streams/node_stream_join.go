@@ -24,11 +24,11 @@ func newJoinWindow[K, V any](b base, spec topology.Store, key serde.Serde[K], va
 
 func (n *joinWindow[K, V]) process(r rec[K, V]) {
 	n.forward(r)
-	if r.nullKey || r.nullValue {
+	if r.nullKey {
 		return
 	}
 	n.enter()
-	n.store.put(n.store.encodeKey(r.key), r.ts, r.value, false, r.ts, r.headers)
+	n.store.put(n.store.encodeKey(r.key), r.ts, r.value, r.nullValue, r.ts, r.headers)
 }
 
 // streamJoin pairs the records of one side with those of the other that lie in the window (F-096…F-103).

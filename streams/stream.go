@@ -504,7 +504,7 @@ func lookup[K, V, W, R any](s *Stream[K, V], t *Table[K, W], given any, left boo
 		}), t.view.stores(), from.name)
 		c.copartitioned(g, sources)
 	}, from.step) // the table is looked at, and does not flow: its own way does not become relaxed
-	st.relaxed = left
+	st.needs, st.relaxed = t.step, left
 	return &Stream[K, R]{above{b: s.b, step: st, name: c.name, sources: sources}, serdes[K, R]{key: sd.key}}
 }
 

@@ -77,7 +77,7 @@ func joinStreams[K, V, W, R any](s *Stream[K, V], other *Stream[K, W], given any
 	c.name = n.merge
 	this := c.joinStore(n.store(n.thisStore), w)
 	that := c.joinStore(n.store(n.otherStore), w)
-	parked := topology.Store{Name: n.store(n.parked), Kind: topology.KeyValueStore, Logging: true}
+	parked := topology.Store{Name: n.store(n.parked), Kind: topology.KeyValueStore, Logging: true, Headers: true}
 	c.opts.applyStore(&parked)
 	stores := []topology.Store{this, that, parked}
 	if kind == joinInner {
@@ -150,7 +150,7 @@ func (c *call) joinNames(kind joinKind) (n joinNames) {
 // joinStore is the store of one side of a join: every record, for as long as it can find a partner (F-103).
 func (c *call) joinStore(name string, w window.JoinSpec) topology.Store {
 	s := topology.Store{
-		Name: name, Kind: topology.WindowStore, Logging: true, Duplicates: true,
+		Name: name, Kind: topology.WindowStore, Logging: true, Headers: true, Duplicates: true,
 		WindowSize: time.Duration(w.Size()) * time.Millisecond, Retention: time.Duration(w.Size()+w.Grace) * time.Millisecond,
 	}
 	c.opts.applyStore(&s)

@@ -181,8 +181,10 @@ func (v tableView[K, V]) mapped[U any](f func(K, V) (U, bool)) tableView[K, U] {
 		if !a.ok {
 			return found[U]{ts: -1}
 		}
-		u, ok := f(key, a.value)
-		return found[U]{u, a.ts, ok}
+		if u, ok := f(key, a.value); ok {
+			return found[U]{u, a.ts, true}
+		}
+		return found[U]{ts: -1} // what is not in the result has no time
 	}
 	out := tableView[K, U]{need: v.need, stores: v.stores, make: func(t *task) func(K) found[U] {
 		above := v.make(t)

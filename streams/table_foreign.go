@@ -87,7 +87,7 @@ func joinForeign[K, V, KO, VO, R any](t *Table[K, V], other *Table[KO, VO], fk f
 		otherKey: serdeFor(c.b, c.name, c.at, true, nil, other.serdes.key), otherValue: serdeFor(c.b, c.name, c.at, false, nil, other.serdes.value),
 		thisPlace: placeOf[K](c, c.opts.thisPlace), otherPlace: placeOf[KO](c, c.opts.otherPlace),
 	}
-	subscriptions := topology.Store{Name: n.store, Kind: topology.KeyValueStore, Timestamped: true, Logging: true}
+	subscriptions := topology.Store{Name: n.store, Kind: topology.KeyValueStore, Timestamped: true, Logging: true, Headers: true}
 	if topology.CheckName(n.store) == nil {
 		c.ownJoin(subscriptions, 0)
 	}

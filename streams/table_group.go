@@ -99,6 +99,7 @@ func aggregateTable[K, V, A any](g *GroupedTable[K, V], prefix, store string, ag
 // grouping share it.
 func (g *GroupedTable[K, V]) throughTopic(c *call, key serde.Serde[K], store, sinkName, sourceName string, named bool) above {
 	if g.shared != nil && g.topic != "" {
+		g.b.bump(g.shared.step)
 		return *g.shared
 	}
 	topic := g.topic

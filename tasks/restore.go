@@ -572,7 +572,7 @@ func (w *Worker) connectChangelogs(t *Task) error {
 			return &Error{t.id, "open", err}
 		}
 		t.logs[s.Name] = changelogOutput{out, out.Next(t.id.Partition)}
-		partition, caching := t.id.Partition, s.Caching
+		partition, caching, keepHeaders := t.id.Partition, s.Caching, s.Headers
 		store.SetChangelog(func(key, value []byte, ts int64, headers []Header) error {
 			if !caching { // the store overwrites such values in place
 				value = arena.Copy(value)
@@ -580,7 +580,10 @@ func (w *Worker) connectChangelogs(t *Task) error {
 			if ts < 0 {
 				ts = max(0, t.ctx.streamTime)
 			}
-			out.Send(partition, key, value, ts, nil)
+			if !keepHeaders {
+				headers = nil
+			}
+			out.Send(partition, key, value, ts, headers)
 			return nil
 		})
 	}

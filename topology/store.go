@@ -37,6 +37,7 @@ type Store struct {
 	InMemory    bool // kept in memory and restored whole at each start
 	Caching     bool // updates of one key within a commit interval reach changelog and downstream once
 	Logging     bool // has a changelog
+	Headers     bool // its changelog carries the headers of records
 
 	ChangelogConfig map[string]string // overrides of changelog topic settings
 	SourceTopic     string            // a source topic that serves as the changelog; empty: a changelog of its own

@@ -81,11 +81,17 @@ func (b *builder) apply(o Op, v string, first, second any) any {
 	case *streams.Branches[string, *string]:
 		return onBranches(o, h)
 	case *streams.Table[string, string]:
-		return onTable(o, h)
+		return onTable(o, h, second)
 	case *streams.Table[string, int64]:
-		return onTable(o, h)
+		return onTable(o, h, second)
 	case *streams.Table[string, *string]:
-		return onTable(o, h)
+		return onTable(o, h, second)
+	case *streams.GroupedTable[string, string]:
+		return onGroupedTable(o, h)
+	case *streams.GroupedTable[string, int64]:
+		return onGroupedTable(o, h)
+	case *streams.GroupedTable[string, *string]:
+		return onGroupedTable(o, h)
 	case *streams.Grouped[string, string]:
 		return onGrouped(o, h)
 	case *streams.Grouped[string, int64]:
@@ -135,6 +141,10 @@ func onBuilder[V value](b *builder, o Op) any {
 		return b.Stream(t, options[streams.SourceOption](o)...)
 	case "table":
 		return b.Table(topic[V](o.Topics[0]), options[streams.TableOption](o)...)
+	case "globalTable":
+		t := b.GlobalTable(topic[V](o.Topics[0]), options[streams.TableOption](o)...)
+		b.keep(storeRows(t.Store()))
+		return t
 	}
 	panic(unknown(o))
 }
@@ -180,15 +190,26 @@ func onStream[V value](b *builder, o Op, s *streams.Stream[string, V], second an
 		return s.GroupByKey(options[streams.GroupOption](o)...)
 	case "groupBy":
 		return s.GroupBy(KeyMaker[string, V](o.KF, o.KN), options[streams.GroupOption](o)...)
-	case "joinTable", "joinTableWithKey", "leftJoinTable", "leftJoinTableWithKey":
-		switch t := second.(type) {
-		case *streams.Table[string, string]:
-			return joinTable(o, s, t)
-		case *streams.Table[string, int64]:
-			return joinTable(o, s, t)
-		case *streams.Table[string, *string]:
-			return joinTable(o, s, t)
-		}
+	}
+	switch other := second.(type) {
+	case *streams.Table[string, string]:
+		return joinTable(o, s, other)
+	case *streams.Table[string, int64]:
+		return joinTable(o, s, other)
+	case *streams.Table[string, *string]:
+		return joinTable(o, s, other)
+	case *streams.GlobalTable[string, string]:
+		return joinGlobal(o, s, other)
+	case *streams.GlobalTable[string, int64]:
+		return joinGlobal(o, s, other)
+	case *streams.GlobalTable[string, *string]:
+		return joinGlobal(o, s, other)
+	case *streams.Stream[string, string]:
+		return joinStream(o, s, other)
+	case *streams.Stream[string, int64]:
+		return joinStream(o, s, other)
+	case *streams.Stream[string, *string]:
+		return joinStream(o, s, other)
 	}
 	return pick(o.V, mapStream[V, string], mapStream[V, int64], mapStream[V, *string])(o, s)
 }
@@ -219,20 +240,51 @@ func mapStream[V, U value](o Op, s *streams.Stream[string, V]) any {
 }
 
 func joinTable[V, W value](o Op, s *streams.Stream[string, V], t *streams.Table[string, W]) any {
-	return pick(o.V, joinTableTo[V, W, string], joinTableTo[V, W, int64], joinTableTo[V, W, *string])(o, s, t)
-}
-
-func joinTableTo[V, W, R value](o Op, s *streams.Stream[string, V], t *streams.Table[string, W]) any {
 	opts := options[streams.LookupOption](o)
 	switch o.Op {
 	case "joinTable":
-		return s.JoinTable(t, Joiner[V, W, R](o.F, o.N), opts...)
+		return s.JoinTable(t, Joiner[V, W](o.F, o.N), opts...)
 	case "joinTableWithKey":
-		return s.JoinTableWithKey(t, JoinerWithKey[V, W, R](o.F, o.N), opts...)
+		return s.JoinTableWithKey(t, JoinerWithKey[V, W](o.F, o.N), opts...)
 	case "leftJoinTable":
-		return s.LeftJoinTable(t, LeftJoiner[V, W, R](o.F, o.N), opts...)
+		return s.LeftJoinTable(t, LeftJoiner[V, W](o.F, o.N), opts...)
 	case "leftJoinTableWithKey":
-		return s.LeftJoinTableWithKey(t, LeftJoinerWithKey[V, W, R](o.F, o.N), opts...)
+		return s.LeftJoinTableWithKey(t, LeftJoinerWithKey[V, W](o.F, o.N), opts...)
+	}
+	panic(unknown(o))
+}
+
+func joinGlobal[V, W value](o Op, s *streams.Stream[string, V], t *streams.GlobalTable[string, W]) any {
+	step, by := options[streams.StepOption](o), KeyMaker[string, V](o.KF, o.KN)
+	switch o.Op {
+	case "joinGlobal":
+		return s.JoinGlobal(t, by, Joiner[V, W](o.F, o.N), step...)
+	case "joinGlobalWithKey":
+		return s.JoinGlobalWithKey(t, by, JoinerWithKeys[V, W](o.F, o.N), step...)
+	case "leftJoinGlobal":
+		return s.LeftJoinGlobal(t, by, LeftJoiner[V, W](o.F, o.N), step...)
+	case "leftJoinGlobalWithKey":
+		return s.LeftJoinGlobalWithKey(t, by, LeftJoinerWithKeys[V, W](o.F, o.N), step...)
+	}
+	panic(unknown(o))
+}
+
+func joinStream[V, W value](o Op, s *streams.Stream[string, V], other *streams.Stream[string, W]) any {
+	opts := options[streams.JoinOption](o)
+	w := window.Within(0).Before(ms(o.Before)).After(ms(o.After)).Grace(ms(o.Grace))
+	switch o.Op {
+	case "join":
+		return s.Join(other, Joiner[V, W](o.F, o.N), w, opts...)
+	case "joinWithKey":
+		return s.JoinWithKey(other, JoinerWithKey[V, W](o.F, o.N), w, opts...)
+	case "leftJoin":
+		return s.LeftJoin(other, LeftJoiner[V, W](o.F, o.N), w, opts...)
+	case "leftJoinWithKey":
+		return s.LeftJoinWithKey(other, LeftJoinerWithKey[V, W](o.F, o.N), w, opts...)
+	case "outerJoin":
+		return s.OuterJoin(other, OuterJoiner[V, W](o.F, o.N), w, opts...)
+	case "outerJoinWithKey":
+		return s.OuterJoinWithKey(other, OuterJoinerWithKey[V, W](o.F, o.N), w, opts...)
 	}
 	panic(unknown(o))
 }
@@ -248,7 +300,7 @@ func onBranches[V value](o Op, s *streams.Branches[string, V]) any {
 	panic(unknown(o))
 }
 
-func onTable[V value](o Op, t *streams.Table[string, V]) any {
+func onTable[V value](o Op, t *streams.Table[string, V], second any) any {
 	opts := options[streams.TableOption](o)
 	switch o.Op {
 	case "table.filter":
@@ -257,6 +309,14 @@ func onTable[V value](o Op, t *streams.Table[string, V]) any {
 		return t.FilterNot(Predicate[string, V](o.F, o.N), opts...)
 	case "toStream":
 		return t.ToStream(options[streams.StepOption](o)...)
+	}
+	switch other := second.(type) {
+	case *streams.Table[string, string]:
+		return joinTables(o, t, other)
+	case *streams.Table[string, int64]:
+		return joinTables(o, t, other)
+	case *streams.Table[string, *string]:
+		return joinTables(o, t, other)
 	}
 	return pick(o.V, mapTable[V, string], mapTable[V, int64], mapTable[V, *string])(o, t)
 }
@@ -268,8 +328,44 @@ func mapTable[V, U value](o Op, t *streams.Table[string, V]) any {
 		return t.MapValues(Mapper[V, U](o.F, o.N), opts...)
 	case "table.mapValuesWithKey":
 		return t.MapValuesWithKey(MapperWithKey[string, V, U](o.F, o.N), opts...)
+	case "table.groupBy":
+		return t.GroupBy(Both[string, V, U](o.KF, o.KN, o.F, o.N), options[streams.GroupOption](o)...)
 	}
 	panic(unknown(o))
+}
+
+func joinTables[V, W value](o Op, t *streams.Table[string, V], other *streams.Table[string, W]) any {
+	opts, foreign := options[streams.TableOption](o), options[streams.ForeignKeyOption](o)
+	switch o.Op {
+	case "table.join":
+		return t.Join(other, Joiner[V, W](o.F, o.N), opts...)
+	case "table.leftJoin":
+		return t.LeftJoin(other, LeftJoiner[V, W](o.F, o.N), opts...)
+	case "table.outerJoin":
+		return t.OuterJoin(other, OuterJoiner[V, W](o.F, o.N), opts...)
+	case "table.joinForeign":
+		return t.JoinForeign(other, ForeignKey[V](o.KF, o.KN), Joiner[V, W](o.F, o.N), foreign...)
+	case "table.leftJoinForeign":
+		return t.LeftJoinForeign(other, ForeignKey[V](o.KF, o.KN), LeftJoiner[V, W](o.F, o.N), foreign...)
+	}
+	panic(unknown(o))
+}
+
+func onGroupedTable[V value](o Op, g *streams.GroupedTable[string, V]) any {
+	opts := options[streams.AggregateOption](o)
+	switch o.Op {
+	case "groupedTable.count":
+		return g.Count(o.Store, opts...)
+	case "groupedTable.reduce":
+		return g.Reduce(o.Store, Reducer[V](o.F, o.N), Unreducer[V](o.F, o.N), opts...)
+	case "groupedTable.aggregate":
+		return pick(o.V, aggregateTable[V, string], aggregateTable[V, int64], aggregateTable[V, *string])(o, g)
+	}
+	panic(unknown(o))
+}
+
+func aggregateTable[V, A value](o Op, g *streams.GroupedTable[string, V]) any {
+	return g.Aggregate(o.Store, Initial[A], Adder[V, A](o.F, o.N), Subtracter[V, A](o.F, o.N), options[streams.AggregateOption](o)...)
 }
 
 func onGrouped[V value](o Op, g *streams.Grouped[string, V]) any {
@@ -419,6 +515,9 @@ func options[O any](o Op) (list []O) {
 	if o.Store != "" && operators[o.Op].store == mayStore {
 		add(streams.Materialized(o.Store))
 	}
+	if o.Store != "" && operators[o.Op].store == joinStore {
+		add(streams.StoreName(o.Store))
+	}
 	for _, k := range o.Knobs {
 		switch k {
 		case "memory":
@@ -456,8 +555,9 @@ func (b *builder) keep(r rows) {
 }
 
 // tableRows reads the store of a table. It is asked for after Build, so that nothing is kept in a store only to be looked at.
-func tableRows[V value](t *streams.Table[string, V]) rows {
-	h := t.Store()
+func tableRows[V value](t *streams.Table[string, V]) rows { return storeRows(t.Store()) }
+
+func storeRows[V value](h streams.KeyValueHandle[string, V]) rows {
 	return rows{streams.StoreNameOf(h), false, func(d *streamstest.Driver) (all []Row) {
 		s := d.StoreOf(h, 0)
 		for k, v := range s.All() {

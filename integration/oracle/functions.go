@@ -218,6 +218,14 @@ func add(f string, n int, a, key, s string) result {
 	panic("oracle: no adder " + f)
 }
 
+// subtract takes back what add has done, as far as text has a trace of it.
+func subtract(f string, n int, a, key, s string) result {
+	if f == "plus" {
+		return result{text: decimal(number(a) - number(s))}
+	}
+	return add(f, n, a, key, "-"+s)
+}
+
 // withKey puts a key before a result.
 func withKey(key string, r result) result {
 	r.text = cut(key + ":" + r.text)
@@ -326,23 +334,52 @@ func Nuller[K keyType, V value](f string, n int) func(streams.Record[K, V]) stre
 }
 
 // Joiner makes a value of two.
-func Joiner[V, W, R value](f string, n int) func(V, W) R {
-	return func(v V, w W) R { return as[R](join(f, n, text(v), text(w))) }
+func Joiner[V, W value](f string, n int) func(V, W) V {
+	return func(v V, w W) V { return as[V](join(f, n, text(v), text(w))) }
 }
 
 // JoinerWithKey makes a value of a key and two values.
-func JoinerWithKey[V, W, R value](f string, n int) func(string, V, W) R {
-	return func(k string, v V, w W) R { return as[R](withKey(k, join(f, n, text(v), text(w)))) }
+func JoinerWithKey[V, W value](f string, n int) func(string, V, W) V {
+	return func(k string, v V, w W) V { return as[V](withKey(k, join(f, n, text(v), text(w)))) }
 }
 
 // LeftJoiner makes a value of one or two.
-func LeftJoiner[V, W, R value](f string, n int) func(V, W, bool) R {
-	return func(v V, w W, ok bool) R { return as[R](join(f, n, text(v), side(w, ok))) }
+func LeftJoiner[V, W value](f string, n int) func(V, W, bool) V {
+	return func(v V, w W, ok bool) V { return as[V](join(f, n, text(v), side(w, ok))) }
 }
 
 // LeftJoinerWithKey makes a value of a key and one or two values.
-func LeftJoinerWithKey[V, W, R value](f string, n int) func(string, V, W, bool) R {
-	return func(k string, v V, w W, ok bool) R { return as[R](withKey(k, join(f, n, text(v), side(w, ok)))) }
+func LeftJoinerWithKey[V, W value](f string, n int) func(string, V, W, bool) V {
+	return func(k string, v V, w W, ok bool) V { return as[V](withKey(k, join(f, n, text(v), side(w, ok)))) }
+}
+
+// OuterJoiner makes a value of two, of which one may be missing.
+func OuterJoiner[V, W value](f string, n int) func(V, bool, W, bool) V {
+	return func(v V, vok bool, w W, wok bool) V { return as[V](join(f, n, side(v, vok), side(w, wok))) }
+}
+
+// OuterJoinerWithKey makes a value of a key and two values, of which one may be missing.
+func OuterJoinerWithKey[V, W value](f string, n int) func(string, V, bool, W, bool) V {
+	return func(k string, v V, vok bool, w W, wok bool) V {
+		return as[V](withKey(k, join(f, n, side(v, vok), side(w, wok))))
+	}
+}
+
+// JoinerWithKeys makes a value of two keys and two values.
+func JoinerWithKeys[V, W value](f string, n int) func(string, string, V, W) V {
+	return func(k, l string, v V, w W) V { return as[V](withKey(k+"/"+l, join(f, n, text(v), text(w)))) }
+}
+
+// LeftJoinerWithKeys makes a value of two keys and one or two values.
+func LeftJoinerWithKeys[V, W value](f string, n int) func(string, string, V, W, bool) V {
+	return func(k, l string, v V, w W, ok bool) V {
+		return as[V](withKey(k+"/"+l, join(f, n, text(v), side(w, ok))))
+	}
+}
+
+// ForeignKey makes a key of another table; some rows have none.
+func ForeignKey[V value](f string, n int) func(string, V) (string, bool) {
+	return func(k string, v V) (string, bool) { return makeKey(f, n, k, text(v)), hash(text(v))%4 != 0 }
 }
 
 // Initial makes the aggregate of nothing.
@@ -371,4 +408,14 @@ func Router[K keyType, V value](f string, n int, topic string) func(streams.Reco
 		}
 		return topic + "-else"
 	}
+}
+
+// Subtracter takes a value back from an aggregate.
+func Subtracter[V, A value](f string, n int) func(A, string, V) A {
+	return func(a A, k string, v V) A { return as[A](subtract(f, n, text(a), k, text(v))) }
+}
+
+// Unreducer takes a value back from another.
+func Unreducer[V value](f string, n int) func(V, V) V {
+	return func(a, v V) V { return as[V](subtract(f, n, text(a), "", text(v))) }
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // generator makes a program, operator by operator.
@@ -14,7 +15,7 @@ type generator struct {
 	p     *Program
 	types []Type
 	uses  []int // of each handle
-	flats int   // operators that multiply records
+	rates []int // about how many records come of one, for each handle
 	scale int64 // ms in a unit of time
 	names int
 }
@@ -30,14 +31,13 @@ func Generate(seed uint64) *Program {
 	focus := wanted[seed%uint64(len(wanted))]
 	g.topics()
 	size := 2 + g.r.IntN(11)
+	if g.chance(2) {
+		g.aim(focus, size)
+	}
 	for len(g.p.Ops) < size {
 		g.step(focus)
 	}
-	for range 20 {
-		if g.has(focus) || len(g.p.Ops) > 16 || !g.towards(focus) {
-			break
-		}
-	}
+	g.aim(focus, 22)
 	g.finish()
 	g.events()
 	return g.p
@@ -79,7 +79,20 @@ func (g *generator) step(focus string) {
 		}
 		names = slices.Sorted(maps.Keys(operators))
 	}
-	for !g.try(oneOf(g, names...)) {
+	for {
+		name := oneOf(g, names...)
+		if operators[name].reads && len(g.p.Ops) > 2 && !g.chance(3) {
+			continue
+		}
+		if g.try(name) {
+			return
+		}
+	}
+}
+
+// aim adds operators until there is focus.
+func (g *generator) aim(focus string, most int) {
+	for !g.has(focus) && len(g.p.Ops) < most && g.towards(focus) {
 	}
 }
 
@@ -95,7 +108,7 @@ func (g *generator) unused() (list []int) {
 
 // towards adds focus, or what it stands on. It reports whether there was a way.
 func (g *generator) towards(focus string) bool {
-	if g.try(focus) {
+	if g.try(focus) || operators[focus].reads { // a source finds other topics the next time
 		return true
 	}
 	for _, kind := range operators[focus].in {
@@ -164,21 +177,15 @@ func (g *generator) try(name string) bool {
 	if def.v == freeV {
 		o.V = oneOf(g, Text, Text, Text, Long, Nullable)
 	}
-	if slices.Equal(def.f, lists) {
-		if g.flats == 2 {
-			return false
-		}
-		g.flats++
-	}
 	if g.chance(4) && def.hasName() {
 		o.Name = g.name("n")
 	}
-	if def.store == needsStore && g.chance(2) || def.store == mayStore && g.chance(3) {
+	if def.store == needsStore && g.chance(2) || def.store == mayStore && g.chance(3) || def.store == joinStore && g.chance(4) {
 		o.Store = g.name("s")
 	}
-	if def.store == needsStore || o.Store != "" {
+	if def.store == needsStore || def.store == joinStore || o.Store != "" {
 		for _, k := range []string{"memory", "noCaching", "noLogging"} {
-			if g.chance(6) {
+			if g.chance(6) && (k == "memory" || def.out != Global) && (k != "noCaching" || def.store != joinStore) {
 				o.Knobs = append(o.Knobs, k)
 			}
 		}
@@ -191,6 +198,18 @@ func (g *generator) try(name string) bool {
 		}
 		o.Grace = g.scale * oneOf(g, int64(0), 0, int64(g.r.IntN(10)), int64(g.r.IntN(40)))
 	}
+	if def.joins {
+		o.Before, o.After = g.scale*int64(g.r.IntN(15)), g.scale*int64(g.r.IntN(15))
+		switch g.r.IntN(6) {
+		case 0:
+			o.After = -g.scale * int64(g.r.IntN(int(o.Before/g.scale)+1))
+		case 1:
+			o.Before = -g.scale * int64(g.r.IntN(int(o.After/g.scale)+1))
+		case 2:
+			o.After = o.Before
+		}
+		o.Grace = g.scale * oneOf(g, int64(0), 0, int64(g.r.IntN(10)), int64(g.r.IntN(40)))
+	}
 	switch {
 	case def.reads:
 		o.Topics = g.sources(def.out)
@@ -200,17 +219,45 @@ func (g *generator) try(name string) bool {
 	case def.writes:
 		o.Topics = []string{g.name("out-")}
 	}
+	rate := g.rate(o)
+	if rate > 200 {
+		return false
+	}
 	g.p.Ops = append(g.p.Ops, o)
 	types, err := g.p.Types()
 	if err != nil {
 		g.p.Ops = g.p.Ops[:len(g.p.Ops)-1]
 		return false
 	}
-	g.types, g.uses = types, append(g.uses, 0)
+	g.types, g.uses, g.rates = types, append(g.uses, 0), append(g.rates, rate)
 	for _, in := range o.In {
 		g.uses[in]++
 	}
 	return true
+}
+
+// rate is about how many records an operator makes of one that comes in: programs that make too many prove no more.
+func (g *generator) rate(o Op) int {
+	def := operators[o.Op]
+	rate := 1
+	switch {
+	case def.joins:
+		rate = 4 * g.rates[o.In[0]] * g.rates[o.In[1]]
+	case strings.HasSuffix(o.Op, "merge"), def.out == Table && len(o.In) == 2:
+		rate = g.rates[o.In[0]] + g.rates[o.In[1]]
+	case len(o.In) > 0:
+		rate = g.rates[o.In[0]]
+	}
+	if def.f.is(lists) {
+		rate *= 2
+	}
+	if def.windows {
+		rate *= int(o.Size / o.Advance)
+	}
+	if def.out == GroupedTable {
+		rate *= 2
+	}
+	return rate
 }
 
 func (g *generator) name(prefix string) string {
@@ -222,7 +269,7 @@ func (g *generator) name(prefix string) string {
 func (g *generator) sources(kind Kind) []string {
 	var all []string
 	for _, t := range g.p.Topics {
-		if kind == Stream && !g.p.reads(t.Name, Table) || !g.p.reads(t.Name, Stream, Table) {
+		if kind == Stream && !g.p.reads(t.Name, Table, Global) || !g.p.reads(t.Name, Stream, Table, Global) {
 			all = append(all, t.Name)
 		}
 	}
@@ -253,7 +300,7 @@ func (g *generator) finish() {
 		}
 		end := map[Kind]string{
 			Stream: "to", Table: "toStream", Grouped: "count", WindowedGrouped: "windowed.count", WindowedTable: "windowedTable.toStream",
-			WindowedStream: "windowedStream.to", Branches: "default",
+			WindowedStream: "windowedStream.to", Branches: "default", GroupedTable: "groupedTable.count",
 		}[g.types[i].Kind]
 		if end == "" {
 			continue
@@ -267,7 +314,7 @@ func (g *generator) finish() {
 		if err != nil {
 			panic(err)
 		}
-		g.types, g.uses = types, append(g.uses, 0)
+		g.types, g.uses, g.rates = types, append(g.uses, 0), append(g.rates, g.rates[i])
 		g.uses[i]++
 	}
 }
@@ -277,7 +324,7 @@ func (g *generator) events() {
 	types := map[string]string{}
 	var read []string
 	for _, t := range g.p.Topics {
-		if g.p.reads(t.Name, Stream, Table) {
+		if g.p.reads(t.Name, Stream, Table, Global) {
 			types[t.Name] = t.V
 			read = append(read, t.Name)
 		}

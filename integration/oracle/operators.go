@@ -36,6 +36,7 @@ type store int
 const (
 	noStore    store = iota
 	mayStore         // only if Op.Store names it
+	joinStore        // two or three, which Op.Store may name
 	needsStore       // always; Op.Store may name it
 )
 
@@ -48,7 +49,9 @@ type operator struct {
 	f       family // of Op.F and Op.N
 	kf      bool   // it has Op.KF and Op.KN
 	store   store
-	windows bool // it has Op.Size and the rest
+	windows bool // it has Op.Size, Op.Advance and Op.Grace
+	joins   bool // it has Op.Before, Op.After and Op.Grace
+	serdes  bool // Java must know the serdes of both tables
 	reads   bool // topics
 	writes  bool // a topic
 
@@ -63,7 +66,7 @@ func unary(in, out Kind, o operator) *operator {
 	return &o
 }
 
-func both(a, b, out Kind, o operator) *operator {
+func pair(a, b, out Kind, o operator) *operator {
 	o.in, o.out = []Kind{a, b}, out
 	return &o
 }
@@ -91,7 +94,7 @@ var operators = map[string]*operator{
 	"peek":                 unary(Stream, Stream, operator{golang: `$0.Peek(Look[$K, $A]($i)$o)`, java: `$0.peek(look($i, $A), $n)`}),
 	"forEach":              unary(Stream, None, operator{golang: `$0.ForEach(Look[$K, $A]($i)$o)`, java: `$0.foreach(look($i, $A), $n)`}),
 	"tryForEach":           unary(Stream, None, operator{golang: `$0.TryForEach(TryLook[$K, $A]($i)$o)`, java: `$0.foreach(look($i, $A), $n)`}),
-	"merge":                both(Stream, Stream, Stream, operator{golang: `$0.Merge($1$o)`, java: `$0.merge($1, $n)`}),
+	"merge":                pair(Stream, Stream, Stream, operator{golang: `$0.Merge($1$o)`, java: `$0.merge($1, $n)`}),
 	"split":                unary(Stream, Branches, operator{golang: `$0.Split($o)`, java: `$0.split($n)`}),
 	"branch":               unary(Branches, Stream, operator{f: predicates, golang: `$0.Branch(Predicate[$K, $A]($f)$o)`, java: `branch($0, predicate($f, $A), $n)`}),
 	"default":              unary(Branches, Stream, operator{golang: `$0.Default($o)`, java: `otherwise($0, $n)`}),
@@ -101,10 +104,33 @@ var operators = map[string]*operator{
 	"toTable":              unary(Stream, Table, operator{store: mayStore, golang: `$0.ToTable($o)`, java: `$0.toTable($n, $m)`}),
 	"groupByKey":           unary(Stream, Grouped, operator{golang: `$0.GroupByKey($o)`, java: `$0.groupByKey(grouped($n, $A))`}),
 	"groupBy":              unary(Stream, Grouped, operator{kf: true, golang: `$0.GroupBy(KeyMaker[$K, $A]($k)$o)`, java: `$0.groupBy(keyMaker($k, $A), grouped($n, $A))`}),
-	"joinTable":            both(Stream, Table, Stream, operator{v: freeV, f: joiners, golang: `$0.JoinTable($1, Joiner[$A, $B, $V]($f)$o)`, java: `$0.join($1, joiner($f, $A, $B, $V), joined($n, $A, $B))`}),
-	"joinTableWithKey":     both(Stream, Table, Stream, operator{v: freeV, f: joiners, golang: `$0.JoinTableWithKey($1, JoinerWithKey[$A, $B, $V]($f)$o)`, java: `$0.join($1, joinerWithKey($f, $A, $B, $V), joined($n, $A, $B))`}),
-	"leftJoinTable":        both(Stream, Table, Stream, operator{v: freeV, f: joiners, golang: `$0.LeftJoinTable($1, LeftJoiner[$A, $B, $V]($f)$o)`, java: `$0.leftJoin($1, joiner($f, $A, $B, $V), joined($n, $A, $B))`}),
-	"leftJoinTableWithKey": both(Stream, Table, Stream, operator{v: freeV, f: joiners, golang: `$0.LeftJoinTableWithKey($1, LeftJoinerWithKey[$A, $B, $V]($f)$o)`, java: `$0.leftJoin($1, joinerWithKey($f, $A, $B, $V), joined($n, $A, $B))`}),
+	"joinTable":            pair(Stream, Table, Stream, operator{f: joiners, golang: `$0.JoinTable($1, Joiner[$A, $B]($f)$o)`, java: `$0.join($1, joiner($f, $A, $B), joined($n, $A, $B))`}),
+	"joinTableWithKey":     pair(Stream, Table, Stream, operator{f: joiners, golang: `$0.JoinTableWithKey($1, JoinerWithKey[$A, $B]($f)$o)`, java: `$0.join($1, joinerWithKey($f, $A, $B), joined($n, $A, $B))`}),
+	"leftJoinTable":        pair(Stream, Table, Stream, operator{f: joiners, golang: `$0.LeftJoinTable($1, LeftJoiner[$A, $B]($f)$o)`, java: `$0.leftJoin($1, joiner($f, $A, $B), joined($n, $A, $B))`}),
+	"leftJoinTableWithKey": pair(Stream, Table, Stream, operator{f: joiners, golang: `$0.LeftJoinTableWithKey($1, LeftJoinerWithKey[$A, $B]($f)$o)`, java: `$0.leftJoin($1, joinerWithKey($f, $A, $B), joined($n, $A, $B))`}),
+
+	"join":             pair(Stream, Stream, Stream, operator{f: joiners, joins: true, store: joinStore, golang: `$0.Join($1, Joiner[$A, $B]($f), $w$o)`, java: `$0.join($1, joiner($f, $A, $B), $w, $j)`}),
+	"joinWithKey":      pair(Stream, Stream, Stream, operator{f: joiners, joins: true, store: joinStore, golang: `$0.JoinWithKey($1, JoinerWithKey[$A, $B]($f), $w$o)`, java: `$0.join($1, joinerWithKey($f, $A, $B), $w, $j)`}),
+	"leftJoin":         pair(Stream, Stream, Stream, operator{f: joiners, joins: true, store: joinStore, golang: `$0.LeftJoin($1, LeftJoiner[$A, $B]($f), $w$o)`, java: `$0.leftJoin($1, joiner($f, $A, $B), $w, $j)`}),
+	"leftJoinWithKey":  pair(Stream, Stream, Stream, operator{f: joiners, joins: true, store: joinStore, golang: `$0.LeftJoinWithKey($1, LeftJoinerWithKey[$A, $B]($f), $w$o)`, java: `$0.leftJoin($1, joinerWithKey($f, $A, $B), $w, $j)`}),
+	"outerJoin":        pair(Stream, Stream, Stream, operator{f: joiners, joins: true, store: joinStore, golang: `$0.OuterJoin($1, OuterJoiner[$A, $B]($f), $w$o)`, java: `$0.outerJoin($1, joiner($f, $A, $B), $w, $j)`}),
+	"outerJoinWithKey": pair(Stream, Stream, Stream, operator{f: joiners, joins: true, store: joinStore, golang: `$0.OuterJoinWithKey($1, OuterJoinerWithKey[$A, $B]($f), $w$o)`, java: `$0.outerJoin($1, joinerWithKey($f, $A, $B), $w, $j)`}),
+
+	"globalTable":           {out: Global, v: topicV, reads: true, store: mayStore, golang: `b.GlobalTable($t$o)`, java: `globalTable($t, $n, $m)`},
+	"joinGlobal":            pair(Stream, Global, Stream, operator{f: joiners, kf: true, golang: `$0.JoinGlobal($1, KeyMaker[$K, $A]($k), Joiner[$A, $B]($f)$o)`, java: `$0.join($1, keyMaker($k, $A), joiner($f, $A, $B), $n)`}),
+	"joinGlobalWithKey":     pair(Stream, Global, Stream, operator{f: joiners, kf: true, golang: `$0.JoinGlobalWithKey($1, KeyMaker[$K, $A]($k), JoinerWithKeys[$A, $B]($f)$o)`, java: `$0.join($1, keyMaker($k, $A), joinerWithKeys($f, $A, $B), $n)`}),
+	"leftJoinGlobal":        pair(Stream, Global, Stream, operator{f: joiners, kf: true, golang: `$0.LeftJoinGlobal($1, KeyMaker[$K, $A]($k), LeftJoiner[$A, $B]($f)$o)`, java: `$0.leftJoin($1, keyMaker($k, $A), joiner($f, $A, $B), $n)`}),
+	"leftJoinGlobalWithKey": pair(Stream, Global, Stream, operator{f: joiners, kf: true, golang: `$0.LeftJoinGlobalWithKey($1, KeyMaker[$K, $A]($k), LeftJoinerWithKeys[$A, $B]($f)$o)`, java: `$0.leftJoin($1, keyMaker($k, $A), joinerWithKeys($f, $A, $B), $n)`}),
+
+	"table.join":             pair(Table, Table, Table, operator{f: joiners, store: mayStore, golang: `$0.Join($1, Joiner[$A, $B]($f)$o)`, java: `$0.join($1, joiner($f, $A, $B), $n, $m)`}),
+	"table.leftJoin":         pair(Table, Table, Table, operator{f: joiners, store: mayStore, golang: `$0.LeftJoin($1, LeftJoiner[$A, $B]($f)$o)`, java: `$0.leftJoin($1, joiner($f, $A, $B), $n, $m)`}),
+	"table.outerJoin":        pair(Table, Table, Table, operator{f: joiners, store: mayStore, golang: `$0.OuterJoin($1, OuterJoiner[$A, $B]($f)$o)`, java: `$0.outerJoin($1, joiner($f, $A, $B), $n, $m)`}),
+	"table.joinForeign":      pair(Table, Table, Table, operator{f: joiners, kf: true, store: mayStore, serdes: true, golang: `$0.JoinForeign($1, ForeignKey[$A]($k), Joiner[$A, $B]($f)$o)`, java: `$0.join($1, foreignKey($k, $A), joiner($f, $A, $B), tableJoined($n), $m)`}),
+	"table.leftJoinForeign":  pair(Table, Table, Table, operator{f: joiners, kf: true, store: mayStore, serdes: true, golang: `$0.LeftJoinForeign($1, ForeignKey[$A]($k), LeftJoiner[$A, $B]($f)$o)`, java: `$0.leftJoin($1, foreignKey($k, $A), joiner($f, $A, $B), tableJoined($n), $m)`}),
+	"table.groupBy":          unary(Table, GroupedTable, operator{v: freeV, f: mappers, kf: true, golang: `$0.GroupBy(Both[$K, $A, $V]($k, $f)$o)`, java: `$0.groupBy(both($k, $f, $A, $V), grouped($n, $V))`}),
+	"groupedTable.count":     unary(GroupedTable, Table, operator{v: longV, store: needsStore, golang: `$0.Count($s$o)`, java: `$0.count($n, $m)`}),
+	"groupedTable.reduce":    unary(GroupedTable, Table, operator{f: adders, store: needsStore, golang: `$0.Reduce($s, Reducer[$A]($f), Unreducer[$A]($f)$o)`, java: `$0.reduce(reducer($f, $A), unreducer($f, $A), $n, $m)`}),
+	"groupedTable.aggregate": unary(GroupedTable, Table, operator{v: freeV, f: keyAdders, store: needsStore, golang: `$0.Aggregate($s, Initial[$V], Adder[$A, $V]($f), Subtracter[$A, $V]($f)$o)`, java: `$0.aggregate(initial($V), adder($f, $A, $V), subtracter($f, $A, $V), $n, $m)`}),
 
 	"table.filter":           unary(Table, Table, operator{f: predicates, store: mayStore, golang: `$0.Filter(Predicate[$K, $A]($f)$o)`, java: `$0.filter(predicate($f, $A), $n, $m)`}),
 	"table.filterNot":        unary(Table, Table, operator{f: predicates, store: mayStore, golang: `$0.FilterNot(Predicate[$K, $A]($f)$o)`, java: `$0.filterNot(predicate($f, $A), $n, $m)`}),

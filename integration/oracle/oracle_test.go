@@ -124,7 +124,7 @@ func TestShrink(t *testing.T) {
 		if _, err := small.Types(); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		if !has(small) || len(small.Ops) > 3 || len(small.Input) > 1 {
+		if !has(small) || len(small.Ops) > 5 || len(small.Input) > 1 {
 			t.Errorf("seed %d: %d operators and %d events are left\n%s", seed, len(small.Ops), len(small.Input), oracle.GoSource(small))
 		}
 	}

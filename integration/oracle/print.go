@@ -30,7 +30,7 @@ func source(p *Program, golang bool) string {
 		pairs := []string{
 			"$V", valueType(types[i].V), "$i", strconv.Itoa(i), "$s", strconv.Quote(o.Store), "$t", topicSource(p, o, types, i, golang),
 			"$w", windowSource(o, golang), "$o", optionsSource(o), "$n", "named(" + quoteOrNull(o.Name) + ")", "$m", materializedSource(o, types[i].V),
-			"$k", fmt.Sprintf("%q, %d", o.KF, o.KN),
+			"$k", fmt.Sprintf("%q, %d", o.KF, o.KN), "$j", joinedSource(o, types),
 		}
 		if def.f.is(records) {
 			pairs = append(pairs, "$f", strconv.Quote(o.F))
@@ -100,6 +100,12 @@ func topicSource(p *Program, o Op, types []Type, i int, golang bool) string {
 }
 
 func windowSource(o Op, golang bool) string {
+	switch {
+	case operators[o.Op].joins && golang:
+		return fmt.Sprintf("window.Within(0).Before(ms(%d)).After(ms(%d)).Grace(ms(%d))", o.Before, o.After, o.Grace)
+	case operators[o.Op].joins:
+		return fmt.Sprintf("within(%d, %d, %d)", o.Before, o.After, o.Grace)
+	}
 	if golang {
 		return fmt.Sprintf("window.Hopping(ms(%d), ms(%d)).Grace(ms(%d))", o.Size, o.Advance, o.Grace)
 	}
@@ -111,13 +117,28 @@ func optionsSource(o Op) string {
 	if o.Name != "" {
 		fmt.Fprintf(&b, ", streams.Named(%q)", o.Name)
 	}
-	if o.Store != "" && operators[o.Op].store == mayStore {
+	switch {
+	case o.Store == "":
+	case operators[o.Op].store == mayStore:
 		fmt.Fprintf(&b, ", streams.Materialized(%q)", o.Store)
+	case operators[o.Op].store == joinStore:
+		fmt.Fprintf(&b, ", streams.StoreName(%q)", o.Store)
 	}
 	for _, k := range o.Knobs {
 		b.WriteString(", streams." + map[string]string{"memory": "InMemory", "noCaching": "NoCaching", "noLogging": "NoLogging"}[k])
 	}
 	return b.String()
+}
+
+func joinedSource(o Op, types []Type) string {
+	if !operators[o.Op].joins {
+		return ""
+	}
+	s := fmt.Sprintf("streamJoined(%s, %s, %q, %q)", quoteOrNull(o.Name), quoteOrNull(o.Store), types[o.In[0]].V, types[o.In[1]].V)
+	for _, k := range o.Knobs {
+		s += "." + map[string]string{"memory": "withDslStoreSuppliers(IN_MEMORY)", "noLogging": "withLoggingDisabled()"}[k]
+	}
+	return s
 }
 
 func materializedSource(o Op, v string) string {

@@ -48,6 +48,8 @@ type Op struct {
 	Size    int64 `json:"size,omitempty"`
 	Advance int64 `json:"advance,omitempty"`
 	Grace   int64 `json:"grace,omitempty"`
+	Before  int64 `json:"before,omitempty"`
+	After   int64 `json:"after,omitempty"`
 }
 
 // Event is a record of the input, or a step of the wall clock.
@@ -74,8 +76,10 @@ const (
 	None            Kind = ""
 	Stream          Kind = "stream"
 	Table           Kind = "table"
+	Global          Kind = "global"
 	Branches        Kind = "branches"
 	Grouped         Kind = "grouped"
+	GroupedTable    Kind = "groupedTable"
 	WindowedGrouped Kind = "windowedGrouped"
 	WindowedTable   Kind = "windowedTable"
 	WindowedStream  Kind = "windowedStream"
@@ -85,6 +89,7 @@ const (
 type Type struct {
 	Kind Kind
 	V    string
+	bare bool // a table whose serde for values Java does not know
 }
 
 // Types finds the type of every operator's result, or says why the program is none.
@@ -133,6 +138,16 @@ func (p *Program) Types() ([]Type, error) {
 			}
 			types[i].V = topics[o.Topics[0]]
 		}
+		switch {
+		case def.out != Table || def.store == needsStore || o.Store != "" || o.In == nil || types[o.In[0]].Kind != Table || def.serdes:
+		case strings.HasPrefix(o.Op, "table.filter"):
+			types[i].bare = types[o.In[0]].bare
+		default:
+			types[i].bare = true
+		}
+		if def.serdes && (types[o.In[0]].bare || types[o.In[1]].bare) {
+			return fail("Java does not know a serde for its values")
+		}
 		if def.out != None && !slices.Contains(valueTypes, types[i].V) {
 			return fail("there is no type %q", types[i].V)
 		}
@@ -144,10 +159,10 @@ func (p *Program) Types() ([]Type, error) {
 			all := slices.Sorted(slices.Values(o.Topics))
 			for _, t := range all {
 				was, read := sources[t]
-				if topics[t] != types[i].V || tables[t] || read && (def.out == Table || !slices.Equal(was, all)) {
+				if topics[t] != types[i].V || tables[t] || read && (def.out != Stream || !slices.Equal(was, all)) {
 					return fail("topic %s can't be read so", t)
 				}
-				sources[t], tables[t] = all, def.out == Table
+				sources[t], tables[t] = all, def.out != Stream
 			}
 		case def.writes:
 			if len(o.Topics) != 1 {

@@ -55,6 +55,7 @@ var candidates = []func(p *Program, i int) bool{
 	func(p *Program, i int) bool { return dropEvents(p, i, 4) },
 	dropOperator,
 	bypassOperator,
+	sourceInstead,
 	func(p *Program, i int) bool { return dropEvents(p, i, 1) },
 	plainOperator,
 	plainEvent,
@@ -109,6 +110,29 @@ func bypassOperator(p *Program, i int) bool {
 	return true
 }
 
+// sourceInstead puts a source in the place of an operator.
+func sourceInstead(p *Program, i int) bool {
+	if i >= len(p.Ops)*len(p.Topics) {
+		return false
+	}
+	types, err := p.Types()
+	if err != nil {
+		return true
+	}
+	at, topic := i/len(p.Topics), p.Topics[i%len(p.Topics)]
+	name := map[Kind]string{Stream: "stream", Table: "table"}[types[at].Kind]
+	if name != "" && len(p.Ops[at].In) > 0 && types[at].V == topic.V {
+		p.Ops[at] = Op{Op: name, Topics: []string{topic.Name}}
+		for j := len(p.Ops) - 1; j >= 0; j-- {
+			if j < at && !slices.ContainsFunc(p.Ops[j+1:], func(o Op) bool { return slices.Contains(o.In, j) }) && operators[p.Ops[j].Op].out != None {
+				p.keep(func(k int) bool { return k != j })
+				at--
+			}
+		}
+	}
+	return true
+}
+
 // keep keeps some operators and counts places anew.
 func (p *Program) keep(kept func(int) bool) {
 	place := map[int]int{}
@@ -142,6 +166,7 @@ func plainOperator(p *Program, i int) bool {
 		func(o *Op) { o.Topics = o.Topics[:min(1, len(o.Topics))] },
 		func(o *Op) { o.Grace = 0 },
 		func(o *Op) { o.Advance = o.Size },
+		func(o *Op) { o.Before, o.After = max(0, o.Before), max(0, o.After) },
 		func(o *Op) {
 			if f := operators[o.Op].f; f != nil {
 				o.F = f[0]
@@ -186,7 +211,7 @@ func plainEvent(p *Program, i int) bool {
 
 // tidy drops topics that nobody reads, with their records.
 func (p *Program) tidy() {
-	read := func(topic string) bool { return p.reads(topic, Stream, Table) }
+	read := func(topic string) bool { return p.reads(topic, Stream, Table, Global) }
 	p.Topics = slices.DeleteFunc(p.Topics, func(t Topic) bool { return !read(t.Name) })
 	p.Input = slices.DeleteFunc(p.Input, func(e Event) bool { return e.Clock == 0 && !read(e.Topic) })
 }

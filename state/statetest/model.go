@@ -31,6 +31,7 @@ type world struct {
 
 	now, committed     model
 	changelog, logged  map[string]string // folded: as told, as of the last commit
+	late, dropped      int               // puts that came too late: those the changelog was told of, and all
 	downstream, passed map[string]string
 	offset             int64
 	clock              int64
@@ -78,7 +79,11 @@ func (w *world) open() {
 	w.s = open(w.t, w.f, w.spec)
 	st := get[state.Store](w.t)(w.s.Store("s"))
 	st.SetChangelog(func(key, value []byte, ts int64, _ []state.Header) error {
-		fold(w.changelog, string(key), value)
+		if w.tooLate(key) {
+			w.late++ // told, and not in the store
+		} else {
+			fold(w.changelog, string(key), value)
+		}
 		return nil
 	})
 	if w.spec.Caching {
@@ -133,6 +138,22 @@ func (w *world) expired(changelogKey string) bool {
 	return ok && w.time(r) < w.earliest()
 }
 
+// tooLate reports whether the row of a changelog key is expired when the changelog is told of it, which without a cache is at once.
+func (w *world) tooLate(key []byte) bool {
+	var at int64
+	switch {
+	case w.spec.Caching:
+		return false
+	case w.spec.Kind == topology.WindowStore:
+		_, at, _, _ = state.SplitWindowKey(key)
+	case w.spec.Kind == topology.SessionStore:
+		_, _, at, _ = state.SplitSessionKey(key)
+	default:
+		return false
+	}
+	return at < w.earliest()
+}
+
 func (w *world) put() {
 	key := modelKeys[w.rng.IntN(len(modelKeys))]
 	if w.rng.IntN(3) == 0 {
@@ -166,7 +187,10 @@ func (w *world) put() {
 	if w.spec.Kind != topology.KeyValueStore {
 		w.now.observed = max(w.now.observed, w.time(r))
 		if w.time(r) < w.earliest() {
-			return // dropped
+			if !w.spec.Caching {
+				w.dropped++
+			}
+			return
 		}
 	}
 	if !w.spec.Timestamped {
@@ -286,6 +310,9 @@ func (w *world) checkTold() {
 		want[key] = r.value
 	}
 	equalMaps(w.t, "changelog", w.changelog, want)
+	if w.late != w.dropped {
+		w.t.Fatalf("the changelog was told of %d puts that came too late, want %d", w.late, w.dropped)
+	}
 	if w.spec.Caching {
 		equalMaps(w.t, "downstream", w.downstream, want)
 	}

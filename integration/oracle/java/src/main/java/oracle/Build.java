@@ -59,8 +59,8 @@ final class Build {
         // The type of the result's values: that of the first handle, unless the operator says otherwise.
         types.add(u != null ? u : v);
         switch (op) {
-            case "stream", "table" -> types.set(i, topics.get(o.topics().get(0)));
-            case "count", "windowed.count" -> types.set(i, "L");
+            case "stream", "table", "globalTable" -> types.set(i, topics.get(o.topics().get(0)));
+            case "count", "windowed.count", "groupedTable.count" -> types.set(i, "L");
             default -> { }
         }
         String r = types.get(i);
@@ -68,6 +68,8 @@ final class Build {
         if (first instanceof KStream) {
             KStream<Object, Object> s = (KStream<Object, Object>) first;
             KTable<Object, Object> t = second instanceof KTable ? (KTable<Object, Object>) second : null;
+            KStream<Object, Object> right = second instanceof KStream ? (KStream<Object, Object>) second : null;
+            GlobalKTable<Object, Object> global = second instanceof GlobalKTable ? (GlobalKTable<Object, Object>) second : null;
             boolean windowed = o.op().startsWith("windowedStream.");
             switch (op) {
                 case "filter": return s.filter(predicate(f, n, v), named);
@@ -95,23 +97,53 @@ final class Build {
                 case "toTable": return s.toTable(named, keyValue(o, v));
                 case "groupByKey": return s.groupByKey(grouped(o.name(), v));
                 case "groupBy": return s.groupBy(keyMaker(kf, kn, v), grouped(o.name(), v));
-                case "joinTable": return s.join(t, joiner(f, n, v, w, u), joined(o.name(), v, w));
-                case "joinTableWithKey": return s.join(t, joinerWithKey(f, n, v, w, u), joined(o.name(), v, w));
-                case "leftJoinTable": return s.leftJoin(t, joiner(f, n, v, w, u), joined(o.name(), v, w));
-                case "leftJoinTableWithKey": return s.leftJoin(t, joinerWithKey(f, n, v, w, u), joined(o.name(), v, w));
+                case "joinTable": return s.join(t, joiner(f, n, v, w), joined(o.name(), v, w));
+                case "joinTableWithKey": return s.join(t, joinerWithKey(f, n, v, w), joined(o.name(), v, w));
+                case "leftJoinTable": return s.leftJoin(t, joiner(f, n, v, w), joined(o.name(), v, w));
+                case "join": return s.join(right, joiner(f, n, v, w), within(o), streamJoined(o, v, w));
+                case "joinWithKey": return s.join(right, joinerWithKey(f, n, v, w), within(o), streamJoined(o, v, w));
+                case "leftJoin": return s.leftJoin(right, joiner(f, n, v, w), within(o), streamJoined(o, v, w));
+                case "leftJoinWithKey": return s.leftJoin(right, joinerWithKey(f, n, v, w), within(o), streamJoined(o, v, w));
+                case "outerJoin": return s.outerJoin(right, joiner(f, n, v, w), within(o), streamJoined(o, v, w));
+                case "outerJoinWithKey": return s.outerJoin(right, joinerWithKey(f, n, v, w), within(o), streamJoined(o, v, w));
+                case "joinGlobal": return s.join(global, keyMaker(kf, kn, v), joiner(f, n, v, w), named);
+                case "joinGlobalWithKey": return s.join(global, keyMaker(kf, kn, v), joinerWithKeys(f, n, v, w), named);
+                case "leftJoinGlobal": return s.leftJoin(global, keyMaker(kf, kn, v), joiner(f, n, v, w), named);
+                case "leftJoinGlobalWithKey": return s.leftJoin(global, keyMaker(kf, kn, v), joinerWithKeys(f, n, v, w), named);
+                case "leftJoinTableWithKey": return s.leftJoin(t, joinerWithKey(f, n, v, w), joined(o.name(), v, w));
                 default:
             }
         }
         if (first instanceof KTable) {
             KTable<Object, Object> t = (KTable<Object, Object>) first;
+            KTable<Object, Object> right = (KTable<Object, Object>) second;
             boolean kept = o.store() != null;
             switch (op) {
+                case "table.join": return kept ? t.join(right, joiner(f, n, v, w), named, keyValue(o, r)) : t.join(right, joiner(f, n, v, w), named);
+                case "table.leftJoin":
+                    return kept ? t.leftJoin(right, joiner(f, n, v, w), named, keyValue(o, r)) : t.leftJoin(right, joiner(f, n, v, w), named);
+                case "table.outerJoin":
+                    return kept ? t.outerJoin(right, joiner(f, n, v, w), named, keyValue(o, r)) : t.outerJoin(right, joiner(f, n, v, w), named);
+                case "table.joinForeign":
+                    return t.join(right, foreignKey(kf, kn, v), joiner(f, n, v, w), TableJoined.as(o.name()), keyValue(o, r));
+                case "table.leftJoinForeign":
+                    return t.leftJoin(right, foreignKey(kf, kn, v), joiner(f, n, v, w), TableJoined.as(o.name()), keyValue(o, r));
+                case "table.groupBy": return t.groupBy(both(kf, kn, f, n, v, u), grouped(o.name(), u));
                 case "table.filter": return kept ? t.filter(predicate(f, n, v), named, keyValue(o, r)) : t.filter(predicate(f, n, v), named);
                 case "table.filterNot": return kept ? t.filterNot(predicate(f, n, v), named, keyValue(o, r)) : t.filterNot(predicate(f, n, v), named);
                 case "table.mapValues": return kept ? t.mapValues(mapper(f, n, v, u), named, keyValue(o, r)) : t.mapValues(mapper(f, n, v, u), named);
                 case "table.mapValuesWithKey":
                     return kept ? t.mapValues(mapperWithKey(f, n, v, u), named, keyValue(o, r)) : t.mapValues(mapperWithKey(f, n, v, u), named);
                 case "toStream": return t.toStream(named);
+                default:
+            }
+        }
+        if (first instanceof KGroupedTable) {
+            KGroupedTable<Object, Object> g = (KGroupedTable<Object, Object>) first;
+            switch (op) {
+                case "groupedTable.count": return plain(o) ? g.count(named) : g.count(named, (Materialized) keyValue(o, r));
+                case "groupedTable.reduce": return g.reduce(reducer(f, n, v), unreducer(f, n, v), named, keyValue(o, r));
+                case "groupedTable.aggregate": return g.aggregate(initial(u), adder(f, n, v, u), subtracter(f, n, v, u), named, keyValue(o, r));
                 default:
             }
         }
@@ -139,6 +171,8 @@ final class Build {
             case "stream": return b.stream(o.topics(), consumed(o.name(), r));
             case "table":
                 return o.store() == null ? b.table(o.topics().get(0), consumed(o.name(), r)) : b.table(o.topics().get(0), consumed(o.name(), r), keyValue(o, r));
+            case "globalTable":
+                return o.store() == null ? b.globalTable(o.topics().get(0), consumed(o.name(), r)) : b.globalTable(o.topics().get(0), consumed(o.name(), r), keyValue(o, r));
             case "branch": return branch((BranchedKStream<Object, Object>) first, predicate(f, n, v), o.name());
             case "default": return otherwise((BranchedKStream<Object, Object>) first, o.name());
             default: throw new IllegalArgumentException("Build.java has no such operator");
@@ -171,6 +205,20 @@ final class Build {
 
     static Joined<Object, Object, Object> joined(String name, String v, String w) {
         return Joined.with(Functions.<Object>serde("S"), Functions.<Object>serde(v), Functions.<Object>serde(w), name);
+    }
+
+    static JoinWindows within(Program.Op o) {
+        return JoinWindows.ofTimeDifferenceAndGrace(Duration.ZERO, Duration.ofMillis(o.grace())).before(Duration.ofMillis(Math.max(0, o.before())))
+            .after(Duration.ofMillis(o.after())).before(Duration.ofMillis(o.before()));
+    }
+
+    static StreamJoined<Object, Object, Object> streamJoined(Program.Op o, String v, String w) {
+        StreamJoined<Object, Object, Object> j = StreamJoined.with(Functions.<Object>serde("S"), Functions.<Object>serde(v), Functions.<Object>serde(w))
+            .withName(o.name()).withStoreName(o.store());
+        if (o.knobs() != null && o.knobs().contains("memory")) {
+            j = j.withDslStoreSuppliers(Materialized.StoreType.IN_MEMORY);
+        }
+        return o.knobs() != null && o.knobs().contains("noLogging") ? j.withLoggingDisabled() : j;
     }
 
     static Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> keyValue(Program.Op o, String v) {

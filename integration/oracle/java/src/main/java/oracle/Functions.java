@@ -5,6 +5,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 
+import java.util.function.BiFunction;
+
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KeyValue;
@@ -15,6 +17,7 @@ import org.apache.kafka.streams.kstream.Predicate;
 import org.apache.kafka.streams.kstream.Reducer;
 import org.apache.kafka.streams.kstream.ValueJoiner;
 import org.apache.kafka.streams.kstream.ValueJoinerWithKey;
+import org.apache.kafka.streams.kstream.ValueJoinerWithStreamAndMappedKey;
 import org.apache.kafka.streams.kstream.ValueMapper;
 import org.apache.kafka.streams.kstream.ValueMapperWithKey;
 import org.apache.kafka.streams.kstream.Windowed;
@@ -164,6 +167,10 @@ final class Functions {
         };
     }
 
+    static String subtract(String f, int n, String a, String key, String s) {
+        return f.equals("plus") ? Long.toString(number(a) - number(s)) : add(f, n, a, key, "-" + s);
+    }
+
     static String withKey(String key, String s) {
         return s == null ? null : cut(key + ":" + s);
     }
@@ -237,12 +244,20 @@ final class Functions {
         };
     }
 
-    static ValueJoiner<Object, Object, Object> joiner(String f, int n, String v, String w, String r) {
-        return (a, b) -> as(join(f, n, side(a, v), side(b, w)), r);
+    static ValueJoiner<Object, Object, Object> joiner(String f, int n, String v, String w) {
+        return (a, b) -> as(join(f, n, side(a, v), side(b, w)), v);
     }
 
-    static ValueJoinerWithKey<Object, Object, Object, Object> joinerWithKey(String f, int n, String v, String w, String r) {
-        return (k, a, b) -> as(withKey(keyText(k), join(f, n, side(a, v), side(b, w))), r);
+    static ValueJoinerWithKey<Object, Object, Object, Object> joinerWithKey(String f, int n, String v, String w) {
+        return (k, a, b) -> as(withKey(keyText(k), join(f, n, side(a, v), side(b, w))), v);
+    }
+
+    static ValueJoinerWithStreamAndMappedKey<Object, Object, Object, Object, Object> joinerWithKeys(String f, int n, String v, String w) {
+        return (k, l, a, b) -> as(withKey(keyText(k) + "/" + keyText(l), join(f, n, side(a, v), side(b, w))), v);
+    }
+
+    static BiFunction<Object, Object, Object> foreignKey(String f, int n, String v) {
+        return (k, x) -> hash(text(x, v)) % 4 == 0 ? null : key(f, n, keyText(k), text(x, v));
     }
 
     private static String side(Object v, String type) {
@@ -259,5 +274,13 @@ final class Functions {
 
     static Reducer<Object> reducer(String f, int n, String v) {
         return (a, x) -> as(add(f, n, text(a, v), "", text(x, v)), v);
+    }
+
+    static Aggregator<Object, Object, Object> subtracter(String f, int n, String v, String a) {
+        return (k, x, agg) -> as(subtract(f, n, text(agg, a), keyText(k), text(x, v)), a);
+    }
+
+    static Reducer<Object> unreducer(String f, int n, String v) {
+        return (a, x) -> as(subtract(f, n, text(a, v), "", text(x, v)), v);
     }
 }

@@ -11,7 +11,7 @@ record Program(boolean caching, List<Topic> topics, List<Op> ops, List<Event> in
 
     @JsonIgnoreProperties(ignoreUnknown = true)
     record Op(String op, List<Integer> in, String v, String f, int n, String kf, int kn, String name, String store, List<String> knobs, List<String> topics,
-              long size, long advance, long grace) { }
+              long size, long advance, long grace, long before, long after) { }
 
     @JsonIgnoreProperties(ignoreUnknown = true)
     record Event(long clock, String topic, String key, String value, long time, List<Header> headers) { }
