@@ -19,7 +19,7 @@ func init() {
 	bridge.Program = func(b bridge.Task) (tasks.Program, error) {
 		cfg := b.Config.(Config).withDefaults()
 		return newTask(&taskConfig{
-			ctx: context.Background(), naming: b.Naming, topology: b.Topology.(*Topology).t, timestamps: cfg.Timestamps, log: b.Logger, print: cfg.Print,
+			ctx: context.Background(), naming: b.Naming, topology: b.Topology.(*Topology).t, wrap: b.Topology.(*Topology).wrap, timestamps: cfg.Timestamps, log: b.Logger, print: cfg.Print,
 			onDecodeError: cfg.OnDecodeError, onProcessError: cfg.OnProcessError, onProduceError: cfg.OnProduceError,
 			deadLetters: cfg.DeadLetterTopic, stateDir: func(topology.TaskID) string { return b.StateDir }, caching: cfg.CacheBytes >= 0, globals: b.Globals,
 		}, b.Sub, b.ID)

@@ -219,7 +219,7 @@ func (b *Builder) Build() (*Topology, error) {
 	if err := b.checkTypes(t); err != nil {
 		return nil, err
 	}
-	return &Topology{t: t}, nil
+	return &Topology{t: t, wrap: b.opts.wrap}, nil
 }
 
 // collect adds what package topology found to the builder's own mistakes, and brings all of them into the order of the program.
@@ -258,7 +258,10 @@ func (b *Builder) checkTypes(t *topology.Topology) error {
 }
 
 // Topology is a finished graph. It is immutable and may be run and described many times.
-type Topology struct{ t *topology.Topology }
+type Topology struct {
+	t    *topology.Topology
+	wrap func(node string, next ProcessFunc) ProcessFunc
+}
 
 // Describe is Kafka Streams' text, byte for byte.
 func (t *Topology) Describe() string { return t.t.Describe() }

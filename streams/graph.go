@@ -38,6 +38,9 @@ type spec struct {
 	make   func(t *task, n *nodeInfo) any
 	attach func(parent, child any) bool // false: the types do not fit
 	source *sourceInfo                  // of a source
+	wrap   func(t *task, n *nodeInfo, node any, wrap func(string, ProcessFunc) ProcessFunc) any
+
+	updates string // the read-only store that the node alone may change
 }
 
 // sourceInfo is what the runtime must know about a source before it has a task.
@@ -244,6 +247,9 @@ func specOf[K, V any](make func(t *task, n *nodeInfo) sink[K, V]) spec {
 	return spec{
 		make:   func(t *task, n *nodeInfo) any { return make(t, n) },
 		attach: attach[K, V],
+		wrap: func(t *task, n *nodeInfo, node any, wrap func(string, ProcessFunc) ProcessFunc) any {
+			return wrapNode(base{t, n}, node.(sink[K, V]), wrap)
+		},
 	}
 }
 

@@ -88,7 +88,7 @@ func (p *instance) open(ctx context.Context) error {
 		return fmt.Errorf("streams: %w", err)
 	}
 	p.tasks = &taskConfig{
-		ctx: ctx, naming: p.app.naming, topology: p.app.topology.t, timestamps: cfg.Timestamps,
+		ctx: ctx, naming: p.app.naming, topology: p.app.topology.t, wrap: p.app.topology.wrap, timestamps: cfg.Timestamps,
 		onDecodeError: cfg.OnDecodeError, onProcessError: cfg.OnProcessError, onProduceError: cfg.OnProduceError,
 		deadLetters: cfg.DeadLetterTopic, print: &lockedWriter{w: cfg.Print}, log: cfg.Logger, caching: cfg.CacheBytes >= 0,
 		stateDir: func(id topology.TaskID) string {

@@ -325,6 +325,7 @@ type builderOptions struct {
 	json         bool
 	requireNames bool
 	reuseSources bool
+	wrap         func(node string, next ProcessFunc) ProcessFunc
 	errs         []error
 }
 

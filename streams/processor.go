@@ -136,6 +136,9 @@ func (c TaskContext) Store[S any](h StoreHandle[S]) S {
 	}
 	for _, s := range c.info.stores {
 		if s == name {
+			up := c.t.updaters[name]
+			c.t.readOnly = up != nil && up != c.info
+			defer func() { c.t.readOnly = false }()
 			return h.open(c.t)
 		}
 	}

@@ -121,8 +121,7 @@ func (c *call) declare(ref StoreRef) string {
 		return ""
 	}
 	s, err := ref.declaration()
-	if of := ref.builder(); of != nil {
-		err = nil // if there is one, it was reported where the table is made
+	if of := ref.builder(); of != nil { // what is wrong with the declaration was reported where the table is made
 		switch {
 		case of != c.b:
 			err = fmt.Errorf("%w: store %q", ErrOtherBuilder, s.Name)
@@ -140,7 +139,7 @@ func (c *call) declare(ref StoreRef) string {
 	}
 	if d := c.b.stores[s.Name]; d == nil {
 		c.b.stores[s.Name] = &declaredStore{store: s, ref: ref, at: c.at}
-	} else if !d.ref.sameTypes(ref) || !reflect.DeepEqual(d.store, s) {
+	} else if want, _ := d.ref.declaration(); !d.ref.sameTypes(ref) || !reflect.DeepEqual(want, s) {
 		c.mistake(fmt.Errorf("%w: %q, with other types or options at %s", ErrStoreConflict, s.Name, d.at))
 	}
 	return s.Name
@@ -235,6 +234,9 @@ func (h KeyValueHandle[K, V]) open(t *task) KeyValueStore[K, V] {
 	if s.view == nil { // made once, as processors ask for it with every record
 		s.view = keyValueView[K, V]{s, isNull[V]()}
 	}
+	if t.readOnly {
+		return readOnlyView[K, V]{s.view, s.spec.Name}
+	}
 	return s.view
 }
 
@@ -248,6 +250,21 @@ func (h WindowHandle[K, V]) open(t *task) WindowStore[K, V] {
 	}
 	return s.view
 }
+
+// readOnlyView is a store that only its updater may change, as other processors see it.
+type readOnlyView[K, V any] struct {
+	KeyValueStore[K, V]
+	name string
+}
+
+func (v readOnlyView[K, V]) refuse() {
+	panic(fmt.Sprintf("streams: the store %q may only be changed by the processor that was given to Builder.ReadOnlyStore", v.name))
+}
+
+func (v readOnlyView[K, V]) Put(K, V)                          { v.refuse() }
+func (v readOnlyView[K, V]) PutRecord(Record[K, V])            { v.refuse() }
+func (v readOnlyView[K, V]) PutIfAbsent(K, V) (old V, ok bool) { v.refuse(); return old, ok }
+func (v readOnlyView[K, V]) Delete(K) (old V, ok bool)         { v.refuse(); return old, ok }
 
 // keyValueView is a task's store as a processor sees it.
 type keyValueView[K, V any] struct {

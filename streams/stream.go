@@ -563,12 +563,7 @@ func addProcessor[K, V any](c *call, from above, make func(t *task, n *nodeInfo)
 		}
 	}
 	s := c.add(func(g *topology.Graph) {
-		names = slices.DeleteFunc(names, func(name string) bool { return c.b.stores[name].global })
-		for _, name := range names {
-			if d := c.b.stores[name]; !g.HasStore(name) {
-				g.AddStore(d.store, d.at)
-			}
-		}
+		names = c.declaredStores(g, names)
 		c.node(g, specOf(func(t *task, n *nodeInfo) sink[K, V] {
 			for _, ref := range c.opts.stores {
 				ref.prepare(t)

@@ -27,6 +27,7 @@ type taskConfig struct {
 	stateDir       func(topology.TaskID) string
 	caching        bool          // false: stores that ask for a cache have none
 	globals        *tasks.Global // nil if there are none
+	wrap           func(string, ProcessFunc) ProcessFunc
 }
 
 // lockedWriter lets tasks of several workers print whole lines.
@@ -53,7 +54,12 @@ type task struct {
 	outputs map[string]tasks.Output
 	stores  map[string]any // opened typed stores
 	onOpen  []func() error // opens the stores that nodes named when they were made
-	scratch []byte
+	onClose []func() error
+	wrap    func(string, ProcessFunc) ProcessFunc // see [Wrap]; nil if there is none
+
+	updaters map[string]*nodeInfo // by read-only store: the node that may change it
+	readOnly bool                 // the store being opened is for another node
+	scratch  []byte
 
 	now     int64   // ms: the time of what a processor is working on
 	headers Headers // and its headers
@@ -61,7 +67,7 @@ type task struct {
 
 // newTask makes the nodes of a sub-topology.
 func newTask(cfg *taskConfig, sub *topology.Subtopology, id topology.TaskID) (*task, error) {
-	t := &task{cfg: cfg, id: id, log: cfg.log.With("task", id.String()), outputs: map[string]tasks.Output{}, stores: map[string]any{}}
+	t := &task{cfg: cfg, id: id, log: cfg.log.With("task", id.String()), outputs: map[string]tasks.Output{}, stores: map[string]any{}, wrap: cfg.wrap}
 	nodes, err := wire(sub, t)
 	t.nodes = nodes
 	return t, err
@@ -71,7 +77,7 @@ func newTask(cfg *taskConfig, sub *topology.Subtopology, id topology.TaskID) (*t
 func wire(sub *topology.Subtopology, t *task) ([]any, error) {
 	made := map[*topology.Node]any{}
 	var nodes []any
-	t.sources = map[string]tasks.Source{}
+	t.sources, t.updaters = map[string]tasks.Source{}, map[string]*nodeInfo{}
 	for _, n := range sub.Nodes {
 		s, ok := n.Payload.(spec)
 		if !ok {
@@ -84,8 +90,15 @@ func wire(sub *topology.Subtopology, t *task) ([]any, error) {
 		node := s.make(t, info)
 		made[n] = node
 		nodes = append(nodes, node)
+		if s.updates != "" {
+			t.updaters[s.updates] = info
+		}
+		child := node
+		if t.wrap != nil && n.Kind == topology.Processor {
+			child = s.wrap(t, info, node, t.wrap)
+		}
 		for _, p := range n.Parents {
-			if !s.attach(made[p], node) {
+			if !s.attach(made[p], child) {
 				return nil, fmt.Errorf("streams: node %s takes other records than %s gives", n.Name, p.Name)
 			}
 		}
@@ -129,6 +142,9 @@ func (t *task) Open(c *tasks.Context) error {
 // Close implements [tasks.Program].
 func (t *task) Close() error {
 	var errs []error
+	for _, f := range t.onClose {
+		errs = append(errs, f())
+	}
 	for _, n := range t.nodes {
 		if c, ok := n.(closer); ok {
 			errs = append(errs, c.close())

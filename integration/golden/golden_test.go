@@ -35,6 +35,12 @@ func concat(a, v string) string                             { return a + v }
 func enrich(v, w string) string                             { return v + w }
 func enrichLeft(v, w string, _ bool) string                 { return v + w }
 func enrichOuter(v string, _ bool, w string, _ bool) string { return v + w }
+type identity struct{}
+
+func (identity) Transform(_ *streams.FixedKeyContext[string, string], _, v string, ok bool) (string, bool, error) {
+	return v, ok, nil
+}
+
 func foreign(_, v string) (string, bool)                    { return v, true }
 
 var within = window.Within(time.Second).Grace(time.Second)
@@ -448,6 +454,11 @@ var topologies = map[string]func(b *streams.Builder){
 		s, m := in(b), b.Stream(text("more"))
 		s.JoinGlobal(b.GlobalTable(text("g")), value, enrich).To(text("out"))
 		m.To(text("out"))
+	},
+	"table_transform_values": func(b *streams.Builder) {
+		t := b.Table(text("a")).TransformValues(func() identity { return identity{} }, nil)
+		t.ToStream().To(text("out"))
+		in(b).JoinTable(t.Filter(all), enrich).To(text("joined"))
 	},
 }
 

@@ -31,6 +31,21 @@ public final class Topologies {
         return b.stream("in", STRINGS);
     }
 
+    static final class Identity implements ValueTransformerWithKey<String, String, String> {
+        @Override
+        public void init(org.apache.kafka.streams.processor.ProcessorContext context) {
+        }
+
+        @Override
+        public String transform(String key, String value) {
+            return value;
+        }
+
+        @Override
+        public void close() {
+        }
+    }
+
     static final JoinWindows WITHIN = JoinWindows.ofTimeDifferenceAndGrace(Duration.ofSeconds(1), Duration.ofSeconds(1));
     static final StreamJoined<String, String, String> JOINED = StreamJoined.with(Serdes.String(), Serdes.String(), Serdes.String());
 
@@ -378,6 +393,11 @@ public final class Topologies {
             KStream<String, String> m = b.stream("more", STRINGS);
             s.join(b.globalTable("g", STRINGS), (k, v) -> v, Topologies::enrich).to("out", STRINGS_OUT);
             m.to("out", STRINGS_OUT);
+        });
+        ALL.put("table_transform_values", b -> {
+            KTable<String, String> t = table(b, "a").transformValues(Identity::new);
+            t.toStream().to("out", STRINGS_OUT);
+            in(b).join(t.filter((k, v) -> true), Topologies::enrich).to("joined", STRINGS_OUT);
         });
     }
 
