@@ -138,8 +138,9 @@ func (c TaskContext) Store[S any](h StoreHandle[S]) S {
 		if s == name {
 			up := c.t.updaters[name]
 			c.t.readOnly = up != nil && up != c.info
-			defer func() { c.t.readOnly = false }()
-			return h.open(c.t)
+			store := h.open(c.t)
+			c.t.readOnly = false
+			return store
 		}
 	}
 	panic(fmt.Sprintf("streams: store %q was not given to %s with streams.WithStores", name, c.info.name))
