@@ -13,7 +13,8 @@ type (
 	HookAppState interface{ OnAppState(AppStateChange) }
 	// HookTaskState is told when a task does.
 	HookTaskState interface{ OnTaskState(TaskStateChange) }
-	// HookRestore is told of the restoration of stores: when it begins, as it goes on, and when it is done.
+	// HookRestore is told of the restoration of stores: when it begins, as it goes on, and when it is done. Tasks restore at the same time, each on a
+	// goroutine of its own, so it is called by several at once.
 	HookRestore interface{ OnRestore(RestoreEvent) }
 	// HookCommit is told after every commit of a worker.
 	HookCommit interface{ OnCommit(CommitEvent) }

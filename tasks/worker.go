@@ -39,7 +39,7 @@ type Config struct {
 
 	Logger    *slog.Logger // never nil
 	OnState   func(id topology.TaskID, from, to State, why string)
-	OnRestore func(RestoreProgress)
+	OnRestore func(RestoreProgress) // called by the goroutines of several restorations at once
 	OnCommit  func(CommitInfo)
 	OnSettled func(settled bool) // whether every task that the worker was given runs, each time this changes
 }
