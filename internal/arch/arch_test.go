@@ -25,9 +25,10 @@ var allowed = map[string][]string{
 	"rebalance/member":     {"topology"}, // ids
 	"rebalance/classic":    {"topology"},
 	"iq…":                  {"iq…", "state", "topology"},
-	"streams":              {"streams/…", "iq…", "rebalance…", "state", "state/pebblestore", "tasks", "topology"},
-	"streams/serde…":       {"streams/serde"}, // the base of the serdes with a schema
-	"streams/window":       {"streams/serde"}, // windowed keys have a serde
+	"streams":              {"streams/serde", "streams/window", "streams/internal/…", "iq…", "rebalance…", "state", "state/pebblestore", "tasks", "topology"},
+	"streams/serde":        nil,
+	"streams/serde/…":      {"streams/serde", "streams/serde/registry"}, // serdes with a schema
+	"streams/window":       {"streams/serde"},                           // windowed keys have a serde
 	"streams/internal/…":   {"streams/internal/…", "state", "tasks", "topology"},
 	"streams/streamstest…": {"streams", "streams/internal/bridge", "streams/serde", "streams/window", "state", "state/pebblestore", "tasks", "topology"},
 
@@ -52,10 +53,15 @@ var libraries = []struct {
 	why    string
 }{
 	{"github.com/cockroachdb/pebble", []string{"state/pebblestore"}, "state is the contract, and its one engine can be replaced"},
-	{"github.com/twmb/franz-go", []string{"rebalance", "streams", "streams/internal/client", "integration/…", "cmd/…", "examples/…"},
+	{"github.com/twmb/franz-go", []string{"rebalance", "streams", "streams/internal/client", "streams/serde/…", "integration/…", "cmd/…", "examples/…"},
 		"tasks and everything below sees small interfaces that it declares itself"},
+	{"github.com/twmb/franz-go/pkg/sr", []string{"streams/serde/registry", "streams/serde/avro", "streams/serde/protobuf"}, noSchemas},
+	{"github.com/twmb/avro", []string{"streams/serde/avro"}, noSchemas},
+	{"google.golang.org/protobuf", []string{"streams/serde/protobuf/…", "streams/serde/protobuf"}, noSchemas},
 	{"testing", []string{"state/statetest", "streams/streamstest", "integration/…"}, "a program must not carry the flags of go test"},
 }
+
+const noSchemas = "a program carries these only if it imports a serde with a schema"
 
 // covers reports whether pattern, which may end in "…", has pkg.
 func covers(pattern, pkg string) bool {
