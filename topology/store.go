@@ -7,10 +7,10 @@ type StoreKind uint8
 
 // The kinds of stores.
 const (
-	KeyValueStore StoreKind = iota // one value per key
-	WindowStore                    // one value (or, with Duplicates, many) per key and window start
-	SessionStore                   // one value per key and session
-	VersionedStore                 // the history of each key
+	KeyValueStore  StoreKind = iota // one value per key
+	WindowStore                     // one value (or, with Duplicates, many) per key and window start
+	SessionStore                    // one value per key and session
+	VersionedStore                  // the history of each key
 )
 
 // String returns the kind in lower case.
