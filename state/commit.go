@@ -111,7 +111,7 @@ func (s *rowStore) nextMeta() storeMeta {
 	m := s.meta
 	m.observed, m.seq = s.observed, s.seq
 	if s.layout.tail > 0 {
-		m.floor = max(m.floor, s.layout.segment(s.observed-s.layout.retention))
+		m.floor = max(m.floor, s.layout.segment(min(s.observed-s.layout.retention, s.keepFrom)))
 	}
 	return m
 }
@@ -138,6 +138,7 @@ func (s *rowStore) writeRows(b Batch, floor int64) {
 		suffix = func(i uint32) []byte { return suffixes[i] }
 	}
 	order, _ := sortRows(n, suffix, nil, nil)
+	var index []byte
 	for i, o := range order {
 		if i%gather == 0 {
 			w.touchRows(order[i:min(i+gather, n)])
@@ -148,6 +149,11 @@ func (s *rowStore) writeRows(b Batch, floor int64) {
 		case e.flags&absent != 0:
 			key := b.Delete(prefixLen + len(suffix))
 			copy(key[copy(key, s.layout.prefix[:]):], suffix)
+			if s.layout.indexed {
+				index = s.layout.appendIndex(index[:0], e.key)
+				key := b.Delete(prefixLen + len(index))
+				copy(key[copy(key, s.layout.prefix[:]):], index)
+			}
 		default:
 			n := len(e.value)
 			if s.layout.timestamped {
@@ -156,6 +162,11 @@ func (s *rowStore) writeRows(b Batch, floor int64) {
 			key, value := b.Set(prefixLen+len(suffix), n)
 			copy(key[copy(key, s.layout.prefix[:]):], suffix)
 			s.layout.appendValue(value[:0], e.value, e.ts)
+			if s.layout.indexed {
+				index = s.layout.appendIndex(index[:0], e.key)
+				key, _ := b.Set(prefixLen+len(index), 0)
+				copy(key[copy(key, s.layout.prefix[:]):], index)
+			}
 		}
 	}
 }
@@ -177,6 +188,9 @@ func (s *rowStore) dropSegments(b Batch, floor int64) {
 	lower := appendInt64(append([]byte(nil), s.layout.prefix[:]...), s.meta.floor)
 	upper := appendInt64(append([]byte(nil), s.layout.prefix[:]...), floor)
 	b.DeleteRange(lower, upper)
+	if s.layout.indexed {
+		b.DeleteRange(s.layout.indexBound(s.meta.floor*s.layout.interval), s.layout.indexBound(floor*s.layout.interval))
+	}
 }
 
 // Discard throws away the updates since the last commit, those of stores in memory too. Iterators expire.

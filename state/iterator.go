@@ -105,6 +105,7 @@ type scan struct {
 
 	from, to    int64 // time, inclusive
 	latestStart int64 // of sessions
+	held        bool  // also what has expired and is not deleted
 
 	segment, lastSegment int64 // to be walked yet, in the direction of the walk
 	done                 bool
@@ -219,7 +220,11 @@ func (sc *scan) prepare(l *layout, observed int64, reverse bool) {
 	if l.tail == 0 {
 		return
 	}
-	sc.from = max(sc.from, oldest(observed, l.retention), 0)
+	earliest := oldest(observed, l.retention)
+	if sc.held {
+		earliest = l.segment(observed-l.retention) * l.interval
+	}
+	sc.from = max(sc.from, earliest, 0)
 	sc.to = min(sc.to, observed)
 	if sc.from > sc.to {
 		sc.done = true

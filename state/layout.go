@@ -13,6 +13,11 @@ import (
 //	window      segment (8) escaped key, start (8) sequence (4)
 //	session     segment (8) escaped key, end (8) start (8)
 //
+// A store with a time index has a second row without a value for each, after all segments, as the first bit of its suffix is set:
+//
+//	window      start (8, first bit set) key sequence (4)
+//	session     end (8, first bit set) start (8) key
+//
 // The segment is the start, or end, divided by the length of a segment, so that old rows are deleted as one range. The key is escaped so that its end is
 // known and the order of the bytes is that of the tuple: 00 becomes 00 ff, and 00 01 ends it. In a write set rows go by the changelog's form of the key,
 // which is shorter and needs no escaping.
@@ -29,6 +34,7 @@ type layout struct {
 	tail        int   // bytes after the key in a changelog key; 0 for key-value stores
 	retention   int64 // ms
 	interval    int64 // ms, length of a segment
+	indexed     bool  // there are index rows
 }
 
 // segmentInterval is Kafka Streams' length of a segment.
@@ -36,6 +42,7 @@ func segmentInterval(retention int64) int64 { return max(retention/2, 60_000) }
 
 func newLayout(spec topology.Store, id uint16, interval int64) layout {
 	l := layout{prefix: prefixOf(id), timestamped: spec.Timestamped, retention: spec.Retention.Milliseconds(), interval: interval}
+	l.indexed = spec.TimeIndex && spec.Kind != topology.KeyValueStore
 	switch spec.Kind {
 	case topology.WindowStore:
 		l.tail = windowTailLen
@@ -72,6 +79,44 @@ func (l *layout) appendSuffix(dst, key []byte) []byte {
 	n := len(key) - l.tail
 	dst = binary.BigEndian.AppendUint64(dst, uint64(l.segment(l.time(key))))
 	return append(appendEscaped(dst, key[:n]), key[n:]...)
+}
+
+// indexBit is set in the first byte of a suffix in the time index.
+const indexBit = 1 << 63
+
+// appendIndex appends the suffix of the index row of the row with a changelog key.
+func (l *layout) appendIndex(dst, key []byte) []byte {
+	n := len(key) - l.tail
+	dst = binary.BigEndian.AppendUint64(dst, uint64(l.time(key))|indexBit)
+	if l.tail == sessionTailLen {
+		return append(append(dst, key[n+8:]...), key[:n]...)
+	}
+	return append(append(dst, key[:n]...), key[n+8:]...)
+}
+
+// appendIndexed appends the changelog key of the row with an index suffix. It is not ok if that is too short.
+func (l *layout) appendIndexed(dst, index []byte) (key []byte, ok bool) {
+	if len(index) < l.tail {
+		return dst, false
+	}
+	t := binary.BigEndian.Uint64(index) &^ indexBit
+	if l.tail == sessionTailLen {
+		dst = append(dst, index[16:]...)
+		return append(binary.BigEndian.AppendUint64(dst, t), index[8:16]...), true
+	}
+	n := len(index) - 4
+	dst = append(dst, index[8:n]...)
+	return append(binary.BigEndian.AppendUint64(dst, t), index[n:]...), true
+}
+
+// appendKey appends the changelog key of the row with a suffix. It is not ok if that has not the form of the store.
+func (l *layout) appendKey(dst, suffix []byte) (key []byte, ok bool) {
+	n := len(suffix) - l.tail
+	if n < segmentLen+terminatorLen {
+		return dst, false
+	}
+	user, _ := unescape(nil, suffix[segmentLen:n-terminatorLen])
+	return append(append(dst, user...), suffix[n:]...), true
 }
 
 // appendEscaped appends a key with its terminator.

@@ -38,6 +38,7 @@ type storeMeta struct {
 	kind        topology.StoreKind
 	timestamped bool
 	duplicates  bool
+	indexed     bool // the time index is complete
 	id          uint16
 	interval    int64
 	observed    int64
@@ -50,6 +51,7 @@ type storeMeta struct {
 const (
 	metaTimestamped = 1 << iota
 	metaDuplicates
+	metaIndexed
 )
 
 func (m *storeMeta) append(dst []byte) []byte {
@@ -59,6 +61,9 @@ func (m *storeMeta) append(dst []byte) []byte {
 	}
 	if m.duplicates {
 		flags |= metaDuplicates
+	}
+	if m.indexed {
+		flags |= metaIndexed
 	}
 	dst = append(dst, layoutVersion, byte(m.kind), flags)
 	dst = binary.BigEndian.AppendUint16(dst, m.id)
@@ -80,7 +85,7 @@ func (m *storeMeta) parse(b []byte) error {
 	u64 := func(at int) int64 { return int64(binary.BigEndian.Uint64(b[at:])) }
 	*m = storeMeta{
 		kind: topology.StoreKind(b[1]), timestamped: b[2]&metaTimestamped != 0, duplicates: b[2]&metaDuplicates != 0,
-		id: binary.BigEndian.Uint16(b[3:]), interval: u64(5), observed: u64(13), next: u64(21),
+		indexed: b[2]&metaIndexed != 0, id: binary.BigEndian.Uint16(b[3:]), interval: u64(5), observed: u64(13), next: u64(21),
 		seq: binary.BigEndian.Uint32(b[29:]), floor: u64(33), topicID: [16]byte(b[41:]),
 	}
 	if m.id == 0 || m.interval <= 0 || m.observed < -1 || m.next < -1 || m.floor < 0 {
@@ -108,7 +113,7 @@ func (m *storeMeta) shape() string {
 func newStoreMeta(spec topology.Store, id uint16) storeMeta {
 	return storeMeta{
 		kind: spec.Kind, timestamped: spec.Timestamped && spec.Kind != topology.SessionStore, duplicates: spec.Duplicates, id: id,
-		interval: segmentInterval(spec.Retention.Milliseconds()), observed: -1, next: -1,
+		indexed: spec.TimeIndex && spec.Kind != topology.KeyValueStore, interval: segmentInterval(spec.Retention.Milliseconds()), observed: -1, next: -1,
 	}
 }
 

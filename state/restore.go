@@ -222,6 +222,7 @@ func (b *restoreBuffer) fill(bulk Bulk, metadata []metaRow, l *layout, floor int
 	}
 	b.order, b.spare = sortRows(len(b.rows), suffix, b.order, b.spare)
 	key := append([]byte(nil), l.prefix[:]...)
+	var indexed []uint32 // rows whose index rows follow
 	for n, o := range b.order {
 		if n%gather == 0 {
 			b.touch(b.order[n:min(n+gather, len(b.order))])
@@ -239,6 +240,38 @@ func (b *restoreBuffer) fill(bulk Bulk, metadata []metaRow, l *layout, floor int
 			at := row.at + row.keyLen
 			err = bulk.Set(key, b.data[at:at+uint32(row.valueLen)])
 		} else if !b.empty {
+			err = bulk.Delete(key)
+		}
+		if err != nil {
+			return err
+		}
+		if l.indexed && (row.valueLen >= 0 || !b.empty) {
+			indexed = append(indexed, o.i)
+		}
+	}
+	return b.fillIndex(bulk, l, indexed)
+}
+
+// fillIndex adds the index rows of restored rows.
+func (b *restoreBuffer) fillIndex(bulk Bulk, l *layout, rows []uint32) error {
+	var suffixes []byte
+	ends := make([]int, 1, len(rows)+1)
+	var key []byte
+	for _, i := range rows {
+		row := b.rows[i]
+		key, _ = l.appendKey(key[:0], b.data[row.at:row.at+row.keyLen])
+		suffixes = l.appendIndex(suffixes, key)
+		ends = append(ends, len(suffixes))
+	}
+	suffix := func(i uint32) []byte { return suffixes[ends[i]:ends[i+1]] }
+	order, _ := sortRows(len(rows), suffix, nil, nil)
+	key = append(key[:0], l.prefix[:]...)
+	for _, o := range order {
+		key = append(key[:prefixLen], suffix(o.i)...)
+		var err error
+		if b.rows[rows[o.i]].valueLen >= 0 {
+			err = bulk.Set(key, nil)
+		} else {
 			err = bulk.Delete(key)
 		}
 		if err != nil {

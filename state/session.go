@@ -8,7 +8,9 @@ import (
 // Session is a store of one value per key and session. Both ends of a session are inclusive.
 //
 // Its stream time is the greatest session end that was ever put. Sessions that end at stream time − retention or before are expired: reads don't show them,
-// puts of them are dropped and counted, though they are in the changelog, and they are deleted segment by segment.
+// puts of them are dropped and counted, though they are in the changelog, and they are deleted segment by segment. With caching, a session that ends exactly
+// at stream time − retention can be put: the aggregation of sessions takes records for one millisecond longer than its rows are shown, and the flush listener
+// is to hear of them.
 type Session struct {
 	timedStore
 	key []byte
@@ -29,7 +31,11 @@ func (s *Session) Put(key, value []byte, start, end, ts int64, headers []Header)
 	if start < 0 || end < start {
 		return fmt.Errorf("state: store %q: %d..%d is not a session", s.spec.Name, start, end)
 	}
-	if !s.observe(end) {
+	late := int64(0)
+	if s.spec.Caching {
+		late = 1
+	}
+	if !s.observe(end, late) {
 		return s.onlyLog(AppendSessionKey(nil, key, start, end), value, ts, headers)
 	}
 	s.key = AppendSessionKey(s.key[:0], key, start, end)
@@ -44,6 +50,13 @@ func (s *Session) Remove(key []byte, start, end, ts int64) error {
 // Find walks the sessions of a key that end at earliestEnd or later and start at latestStart or earlier, by end and then start.
 func (s *Session) Find(key []byte, earliestEnd, latestStart int64, reverse bool) Iterator {
 	return s.iterateKey(sessionScan(notNil(key), notNil(key), earliestEnd, math.MaxInt64, latestStart), reverse)
+}
+
+// FindHeld is Find that also shows sessions which have expired, as long as their segment has not.
+func (s *Session) FindHeld(key []byte, earliestEnd, latestStart int64, reverse bool) Iterator {
+	sc := sessionScan(notNil(key), notNil(key), earliestEnd, math.MaxInt64, latestStart)
+	sc.held = true
+	return s.iterateKey(sc, reverse)
 }
 
 // FindRange walks such sessions of the keys first..last; both are inclusive, nil is open. The sessions of a key come by end and then start; the order of

@@ -73,6 +73,7 @@ type rowStore struct {
 	index  *tree[*entry]     // dirty rows by suffix; nil until first needed
 	chains map[string]*chain // dirty rows by user key; nil until first needed
 
+	keepFrom int64  // expired rows from here on are not deleted
 	observed int64  // greatest time seen, -1 for none; for retention
 	seq      uint32 // of the last row put, in stores with duplicates
 
@@ -113,7 +114,11 @@ func (s *rowStore) ApproximateLen() (int64, error) {
 		return n, err
 	}
 	lower := append([]byte(nil), s.layout.prefix[:]...)
-	committed, err := s.home.db.ApproximateCount(lower, successor(append([]byte(nil), lower...)))
+	upper := successor(append([]byte(nil), lower...))
+	if s.layout.indexed {
+		upper = s.layout.indexBound(0)
+	}
+	committed, err := s.home.db.ApproximateCount(lower, upper)
 	return max(committed, n), err
 }
 

@@ -148,13 +148,21 @@ func (s *Stores) newStore(spec topology.Store, h *home) (Store, error) {
 		found = newStoreMeta(spec, uint16(id))
 		h.meta.stores[spec.Name] = found
 	}
-	if want := newStoreMeta(spec, found.id); want.shape() != found.shape() {
+	want := newStoreMeta(spec, found.id)
+	if want.shape() != found.shape() {
 		return nil, &ForeignError{Path: h.path, Store: spec.Name, Found: found.shape(), Want: want.shape()}
+	}
+	if want.indexed != found.indexed {
+		l := newLayout(spec, found.id, found.interval)
+		found.indexed = want.indexed
+		if err := h.reindex(spec.Name, &l, found); err != nil {
+			return nil, fmt.Errorf("state: time index of store %q of task %s: %w", spec.Name, s.opts.Task, err)
+		}
 	}
 	limit := max(s.opts.CacheBytes/int64(len(s.opts.Stores)), 4<<10)
 	base := rowStore{
 		owner: s, spec: spec, layout: newLayout(spec, found.id, found.interval), home: h, set: newWriteSet(), limit: limit,
-		observed: found.observed, seq: found.seq, meta: found,
+		keepFrom: math.MaxInt64, observed: found.observed, seq: found.seq, meta: found,
 	}
 	switch spec.Kind {
 	case topology.KeyValueStore:

@@ -38,7 +38,7 @@ func (s *Window) Put(key, value []byte, start, ts int64, headers []Header) error
 			return s.onlyLog(AppendWindowKey(nil, key, start, seq), nil, ts, headers)
 		}
 	}
-	if !s.observe(start) {
+	if !s.observe(start, 0) {
 		return s.onlyLog(AppendWindowKey(nil, key, start, seq), value, ts, headers)
 	}
 	s.key = AppendWindowKey(s.key[:0], key, start, seq)
@@ -51,6 +51,13 @@ func (s *Window) Delete(key []byte, start, ts int64) error { return s.Put(key, n
 // Fetch walks the windows of a key that start in from..to, both inclusive, by start.
 func (s *Window) Fetch(key []byte, from, to int64, reverse bool) Iterator {
 	return s.iterateKey(windowScan(notNil(key), notNil(key), from, to), reverse)
+}
+
+// FetchHeld is Fetch that also shows rows which have expired, as long as their segment has not.
+func (s *Window) FetchHeld(key []byte, from, to int64, reverse bool) Iterator {
+	sc := windowScan(notNil(key), notNil(key), from, to)
+	sc.held = true
+	return s.iterateKey(sc, reverse)
 }
 
 // FetchRange walks the windows of the keys first..last that start in from..to; all bounds are inclusive, a nil key is open. The rows of a key come by

@@ -45,4 +45,5 @@ type Store struct {
 	WindowSize time.Duration // WindowStore
 	Retention  time.Duration // how long rows (WindowStore, SessionStore) or history (VersionedStore) are kept, counted back from the store's stream time
 	Duplicates bool          // WindowStore: rows of one key and start do not replace each other
+	TimeIndex  bool          // WindowStore, SessionStore: rows can be walked in the order of time over all keys
 }

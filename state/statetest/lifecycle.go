@@ -297,3 +297,94 @@ func testCrashWhileRestoring(t *testing.T, f Factory) {
 		equalMaps(t, name, content(t, s, name), history[name][n])
 	}
 }
+
+// A time index has the rows that were there before it was asked for, those that were restored and none that are gone.
+func testTimeIndex(t *testing.T, f Factory) {
+	for _, kind := range []topology.StoreKind{topology.WindowStore, topology.SessionStore} {
+		spec := topology.Store{Name: "s", Kind: kind, Retention: time.Hour}
+		indexed := spec
+		indexed.TimeIndex = true
+		put := func(s *state.Stores, key string, at int64, value []byte) {
+			if kind == topology.WindowStore {
+				must(t, get[*state.Window](t)(s.Window("s")).Put([]byte(key), value, at, at, nil))
+			} else {
+				must(t, get[*state.Session](t)(s.Session("s")).Put([]byte(key), value, at, at, at, nil))
+			}
+		}
+		walk := func(s *state.Stores, from, to int64) string {
+			rows := sessionsByTime
+			if kind == topology.WindowStore {
+				rows = windowsByTime
+			}
+			var text []string
+			for _, r := range rows(t, s, from, to) {
+				text = append(text, fmt.Sprintf("%q@%d=%s", r.key, max(r.start, r.end), r.value))
+			}
+			return strings.Join(text, " ")
+		}
+		expect := func(s *state.Stores, from, to int64, want string) {
+			t.Helper()
+			if got := walk(s, from, to); got != want {
+				t.Fatalf("%v: got %s, want %s", kind, got, want)
+			}
+		}
+		if f.Durable {
+			s := open(t, f, spec)
+			put(s, "b", 10, []byte("1"))
+			put(s, "a\x00", 20, []byte("2"))
+			put(s, "gone", 15, []byte("3"))
+			commit(t, s, state.CommitPoint{})
+			put(s, "gone", 15, nil)
+			commit(t, s, state.CommitPoint{})
+			must(t, s.Close())
+			s = open(t, f, indexed)
+			expect(s, 0, 100, `"b"@10=1 "a\x00"@20=2`)
+			put(s, "b", 10, nil)
+			put(s, "c", 20, []byte("4"))
+			expect(s, 0, 100, `"a\x00"@20=2 "c"@20=4`)
+			commit(t, s, state.CommitPoint{})
+			must(t, s.Close())
+			s = open(t, f, spec) // an index that nobody keeps up is dropped
+			put(s, "d", 5, []byte("5"))
+			commit(t, s, state.CommitPoint{})
+			must(t, s.Close())
+			s = open(t, f, indexed)
+			expect(s, 0, 100, `"d"@5=5 "a\x00"@20=2 "c"@20=4`)
+			must(t, s.WipeStore("s", "test"))
+			expect(s, 0, 100, ``)
+			must(t, s.Close())
+		}
+		s := open(t, f, indexed)
+		record := func(key string, at int64, value []byte) state.RestoreRecord {
+			if kind == topology.WindowStore {
+				return state.RestoreRecord{Key: state.AppendWindowKey(nil, []byte(key), at, 0), Value: value, Timestamp: at}
+			}
+			return state.RestoreRecord{Key: state.AppendSessionKey(nil, []byte(key), at, at), Value: value, Timestamp: at}
+		}
+		must(t, s.Restore("s", []state.RestoreRecord{
+			record("z", 30, []byte("1")), record("k\x00k", 10, []byte("2")), record("x", 20, []byte("3")), record("x", 20, []byte("4")), record("y", 25, []byte("5")),
+			record("y", 25, nil),
+		}, 6))
+		expect(s, 0, 100, `"k\x00k"@10=2 "x"@20=4 "z"@30=1`)
+		must(t, s.Restore("s", []state.RestoreRecord{record("x", 20, nil), record("w", 20, []byte("6"))}, 8))
+		must(t, s.FinishRestore("s"))
+		expect(s, 10, 29, `"k\x00k"@10=2 "w"@20=6`)
+		put(s, "late", 2*3600_000, []byte("7")) // the segments of the others go
+		commit(t, s, state.CommitPoint{})
+		expect(s, 0, 3*3600_000, `"late"@7200000=7`)
+		put(s, "next", 2*3600_000+5, []byte("8"))
+		n := 0
+		stop := errors.New("stop")
+		if kind == topology.WindowStore {
+			if err := get[*state.Window](t)(s.Window("s")).ByTime(0, 3*3600_000, func([]byte, int64, []byte, int64) error { n++; return stop }); !errors.Is(err, stop) || n != 1 {
+				t.Fatalf("an error ends the walk: got %v after %d rows", err, n)
+			}
+		}
+		must(t, s.Close())
+		if f.Durable {
+			s = open(t, f, topology.Store{Name: "other"})
+			must(t, s.WipeStore("s", "the next one is of another kind"))
+			must(t, s.Close())
+		}
+	}
+}

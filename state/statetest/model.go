@@ -2,6 +2,7 @@ package statetest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -56,7 +57,11 @@ func testModel(t *testing.T, f Factory, spec topology.Store) {
 		case p < 700:
 			w.get()
 		case p < 920:
-			w.scan()
+			if w.spec.TimeIndex && w.rng.IntN(2) == 0 {
+				w.walk()
+			} else {
+				w.scan()
+			}
 		case p < 950:
 			must(t, w.s.Flush())
 			w.checkTold()
@@ -186,7 +191,7 @@ func (w *world) put() {
 	must(w.t, err)
 	if w.spec.Kind != topology.KeyValueStore {
 		w.now.observed = max(w.now.observed, w.time(r))
-		if w.time(r) < w.earliest() {
+		if w.time(r) < w.earliest() && !(w.spec.Kind == topology.SessionStore && w.spec.Caching && w.time(r) == w.earliest()-1) {
 			if !w.spec.Caching {
 				w.dropped++
 			}
@@ -206,9 +211,25 @@ func (w *world) put() {
 
 // visible returns the model's rows that reads show, by key and time.
 func (w *world) visible(m model, keep func(r row) bool) []row {
+	return w.sorted(m, func(r row) bool { return w.time(r) >= w.earliest() && keep(r) })
+}
+
+// held returns the rows whose segment has not expired.
+func (w *world) held(keep func(r row) bool) []row {
+	return w.sorted(w.now, func(r row) bool {
+		return w.segment(w.time(r)) >= w.segment(w.now.observed-w.spec.Retention.Milliseconds()) && keep(r)
+	})
+}
+
+// segment is the number of a time's segment.
+func (w *world) segment(t int64) int64 {
+	return max(t, 0) / max(w.spec.Retention.Milliseconds()/2, 60_000)
+}
+
+func (w *world) sorted(m model, keep func(r row) bool) []row {
 	var rows []row
 	for _, r := range m.rows {
-		if w.time(r) >= w.earliest() && keep(r) {
+		if keep(r) {
 			rows = append(rows, r)
 		}
 	}
@@ -281,6 +302,7 @@ func (w *world) scan() {
 		from, to := a.start-int64(w.rng.IntN(100))*1000, b.start+int64(w.rng.IntN(100))*1000
 		timed := func(r row) bool { return r.start >= from && r.start <= to }
 		equal(w.t, "fetch", collect(w.t, ws.Fetch([]byte(lo), from, to, reverse)), orient(w.visible(w.now, func(r row) bool { return r.key == lo && timed(r) })))
+		equal(w.t, "fetch held", collect(w.t, ws.FetchHeld([]byte(lo), from, to, reverse)), orient(w.held(func(r row) bool { return r.key == lo && timed(r) })))
 		sameRows(w, "fetch range", collect(w.t, ws.FetchRange([]byte(lo), []byte(hi), from, to, reverse)), reverse, w.visible(w.now, func(r row) bool { return within(r) && timed(r) }))
 		sameRows(w, "all", collect(w.t, ws.All(reverse)), reverse, w.visible(w.now, func(row) bool { return true }))
 	case topology.SessionStore:
@@ -288,10 +310,56 @@ func (w *world) scan() {
 		earliest, latest := a.end, b.start
 		timed := func(r row) bool { return r.end >= earliest && r.start <= latest }
 		equal(w.t, "find", collect(w.t, ss.Find([]byte(lo), earliest, latest, reverse)), orient(w.visible(w.now, func(r row) bool { return r.key == lo && timed(r) })))
+		equal(w.t, "find held", collect(w.t, ss.FindHeld([]byte(lo), earliest, latest, reverse)), orient(w.held(func(r row) bool { return r.key == lo && timed(r) })))
 		equal(w.t, "fetch", collect(w.t, ss.Fetch([]byte(lo), reverse)), orient(w.visible(w.now, func(r row) bool { return r.key == lo })))
 		sameRows(w, "find range", collect(w.t, ss.FindRange([]byte(lo), []byte(hi), earliest, latest, reverse)), reverse, w.visible(w.now, func(r row) bool { return within(r) && timed(r) }))
 		sameRows(w, "find ending", collect(w.t, ss.FindEnding(a.end, b.end, reverse)), reverse, w.visible(w.now, func(r row) bool { return r.end >= a.end && r.end <= b.end }))
 	}
+}
+
+// walk compares the rows in the order of time, of an index, with the model's.
+func (w *world) walk() {
+	from, to := w.time(w.anyRow()), w.time(w.anyRow())
+	var got []row
+	switch w.spec.Kind {
+	case topology.WindowStore:
+		got = windowsByTime(w.t, w.s, from, to)
+	case topology.SessionStore:
+		got = sessionsByTime(w.t, w.s, from, to)
+	}
+	live := w.segment(w.now.observed - w.spec.Retention.Milliseconds())
+	got = slices.DeleteFunc(got, func(r row) bool { return w.segment(w.time(r)) < live }) // the next commit deletes it
+	want := w.held(func(r row) bool { return w.time(r) >= from && w.time(r) <= to })
+	slices.SortFunc(want, func(a, b row) int {
+		return cmp.Or(cmp.Compare(w.time(a), w.time(b)), cmp.Compare(a.start, b.start), cmp.Compare(string(byTimeOrder(w.spec, a)), string(byTimeOrder(w.spec, b))))
+	})
+	equal(w.t, "by time", got, want)
+}
+
+// byTimeOrder is what decides between rows of one time: the bytes of an index row after its times.
+func byTimeOrder(spec topology.Store, r row) []byte {
+	if spec.Kind == topology.WindowStore {
+		return append([]byte(r.key), 0, 0, 0, 0)
+	}
+	return []byte(r.key)
+}
+
+func windowsByTime(t testing.TB, s *state.Stores, from, to int64) (rows []row) {
+	ws := get[*state.Window](t)(s.Window("s"))
+	must(t, ws.ByTime(from, to, func(key []byte, start int64, value []byte, ts int64) error {
+		rows = append(rows, row{key: string(key), value: string(value), start: start, ts: ts})
+		return nil
+	}))
+	return rows
+}
+
+func sessionsByTime(t testing.TB, s *state.Stores, from, to int64) (rows []row) {
+	ss := get[*state.Session](t)(s.Session("s"))
+	must(t, ss.ByTime(from, to, func(key []byte, start, end int64, value []byte) error {
+		rows = append(rows, row{key: string(key), value: string(value), start: start, end: end, ts: -1})
+		return nil
+	}))
+	return rows
 }
 
 // sameRows compares rows where the order of keys is not promised.

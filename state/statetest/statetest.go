@@ -34,7 +34,7 @@ func Run(t *testing.T, factory func(t testing.TB) Factory) {
 		"Bounds": testBounds, "PrefixKeys": testPrefixKeys, "OffsetMatrix": testOffsetMatrix, "CachingTable": testCachingTable, "Retention": testRetention,
 		"Duplicates": testDuplicates, "IteratorsAndWrites": testIteratorsAndWrites, "FlushDirtiesLaterStores": testFlushDirtiesLaterStores,
 		"Reopen": testReopen, "ShapeChange": testShapeChange, "WipeStore": testWipeStore, "ReadersAtClose": testReadersAtClose, "Crash": testCrash,
-		"CrashWhileRestoring": testCrashWhileRestoring, "Versioned": testVersioned,
+		"CrashWhileRestoring": testCrashWhileRestoring, "Versioned": testVersioned, "TimeIndex": testTimeIndex,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, factory(t)) })
 	}
@@ -58,8 +58,10 @@ func specs() []topology.Store {
 				topology.Store{Kind: topology.WindowStore, Timestamped: true, Retention: 5 * time.Minute},
 				topology.Store{Kind: topology.WindowStore, Retention: 3 * time.Minute},
 				topology.Store{Kind: topology.SessionStore, Retention: 5 * time.Minute},
+				topology.Store{Kind: topology.WindowStore, Timestamped: true, Retention: 3 * time.Minute, TimeIndex: true},
+				topology.Store{Kind: topology.SessionStore, Retention: 5 * time.Minute, TimeIndex: true},
 			)
-			for i := len(list) - 5; i < len(list); i++ {
+			for i := len(list) - 7; i < len(list); i++ {
 				list[i].Name, list[i].Caching, list[i].InMemory = "s", caching, inMemory
 			}
 		}
@@ -71,6 +73,9 @@ func describe(spec topology.Store) string {
 	s := spec.Kind.String()
 	if spec.Timestamped {
 		s += "+timestamps"
+	}
+	if spec.TimeIndex {
+		s += "+index"
 	}
 	if spec.Caching {
 		s += "+caching"
