@@ -184,7 +184,8 @@ func TestF218CommittedOffset(t *testing.T) {
 	offsets := func() string {
 		var list []string
 		for _, c := range task.offsets() {
-			list = append(list, fmt.Sprintf("%d@%d", c.Offset, decodePartitionTime(c.Metadata)))
+			ms, _ := decodeMetadata(c.Metadata)
+			list = append(list, fmt.Sprintf("%d@%d", c.Offset, ms))
 		}
 		return strings.Join(list, " ")
 	}

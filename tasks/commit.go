@@ -123,7 +123,7 @@ func (t *Task) applied(offsets map[TopicPartition]Committed) error {
 			point.InputOffsets[state.TopicPartition{Topic: b.Topic, Partition: b.Partition}] = at
 		}
 	}
-	t.dirty, t.ctx.commit = false, false
+	t.dirty, t.ctx.commit, t.ctx.untold = false, false, false
 	if t.stores == nil {
 		return nil
 	}

@@ -24,6 +24,8 @@ type Context struct {
 
 	stream, wall schedule
 	commit       bool // somebody asked for one
+	metadata     map[string]int64
+	untold       bool // metadata has changed since the last commit
 	dropped      map[string]int64
 }
 
@@ -35,6 +37,20 @@ func (c *Context) Now() int64 { return c.now }
 
 // RequestCommit asks the worker to commit after the record at hand.
 func (c *Context) RequestCommit() { c.commit = true }
+
+// Metadata returns a number that is kept with the task's committed offsets.
+func (c *Context) Metadata(name string) (n int64, ok bool) {
+	n, ok = c.metadata[name]
+	return n, ok
+}
+
+// SetMetadata keeps a number under a name, which becomes durable with the next commit, together with the offsets (KIP-825).
+func (c *Context) SetMetadata(name string, n int64) {
+	if c.metadata == nil {
+		c.metadata = map[string]int64{}
+	}
+	c.metadata[name], c.untold = n, true
+}
 
 // Drop counts a record that takes no further part, by reason.
 func (c *Context) Drop(reason string) { c.dropped[reason]++ }

@@ -3,6 +3,7 @@ package tasks
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/millrace/millrace/state"
@@ -16,6 +17,7 @@ type LocalConfig struct {
 	Naming   topology.Naming
 	Inputs   map[TopicPartition]int64 // the partitions it reads, each with the offset it begins at
 	Times    map[TopicPartition]int64 // highest time of each as of the last commit
+	Metadata map[string]int64         // of processors, likewise
 	Program  Program
 	Stores   *state.Stores // nil if the sub-topology has none
 	Producer Producer
@@ -48,6 +50,7 @@ func NewLocal(cfg LocalConfig) (*Local, error) {
 		t.buffers = append(t.buffers, b)
 		t.committed[p] = offset
 	}
+	t.ctx.metadata = mergeMetadata(nil, cfg.Metadata)
 	t.sortBuffers()
 	if err := w.connectChangelogs(t); err != nil {
 		return nil, err
@@ -109,6 +112,9 @@ func (l *Local) Commit() (map[TopicPartition]int64, map[TopicPartition]int64, er
 	}
 	return at, times, nil
 }
+
+// Metadata is what processors have put into the metadata of committed offsets.
+func (l *Local) Metadata() map[string]int64 { return maps.Clone(l.t.ctx.metadata) }
 
 // Dropped counts the records that took no further part, by reason.
 func (l *Local) Dropped() map[string]int64 { return l.t.ctx.dropped }

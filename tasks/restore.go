@@ -31,7 +31,8 @@ type restoration struct {
 	buffers   []*buffer
 	start     map[TopicPartition]int64 // where the inputs begin
 	committed map[TopicPartition]Committed
-	strayed   bool // a committed offset is outside its partition
+	metadata  map[string]int64 // of processors
+	strayed   bool             // a committed offset is outside its partition
 	err       error
 	finished  bool // the worker has taken note
 
@@ -170,9 +171,11 @@ func (w *Worker) prepare(ctx context.Context, r *restoration) error {
 		if source == nil {
 			return &Error{t.id, "prepare", fmt.Errorf("no source reads %s", p.Topic)}
 		}
-		r.buffers = append(r.buffers, &buffer{
-			TopicPartition: p, source: source, position: r.start[p], end: bounds[p].End, time: decodePartitionTime(r.committed[p].Metadata),
-		})
+		b := &buffer{TopicPartition: p, source: source, position: r.start[p], end: bounds[p].End}
+		var found map[string]int64
+		b.time, found = decodeMetadata(r.committed[p].Metadata)
+		r.metadata = mergeMetadata(r.metadata, found)
+		r.buffers = append(r.buffers, b)
 	}
 	return nil
 }
@@ -513,7 +516,7 @@ func (w *Worker) start(t *Task) error {
 	r := t.restore
 	t.buffers = r.buffers
 	t.sortBuffers()
-	t.ctx.Stores = t.stores
+	t.ctx.Stores, t.ctx.metadata = t.stores, r.metadata
 	t.ctx.now = w.now.UnixMilli()
 	for _, b := range t.buffers {
 		t.ctx.streamTime = max(t.ctx.streamTime, b.time)

@@ -235,12 +235,13 @@ func (t *Task) records() (n int) {
 	return n
 }
 
-// offsets are the task's positions as they may be committed, with the time of each partition. Those that did not move are left out.
+// offsets are the task's positions as they may be committed, with the time of each partition and the metadata of processors. Those that did not move are
+// left out, unless that metadata did.
 func (t *Task) offsets() map[TopicPartition]Committed {
 	moved := map[TopicPartition]Committed{}
 	for _, b := range t.buffers {
-		if at := b.offset(); at > t.committed[b.TopicPartition] {
-			moved[b.TopicPartition] = Committed{Offset: at, Metadata: encodePartitionTime(b.time)}
+		if at := b.offset(); at > t.committed[b.TopicPartition] || t.ctx.untold && at == t.committed[b.TopicPartition] {
+			moved[b.TopicPartition] = Committed{Offset: at, Metadata: encodeMetadata(b.time, t.ctx.metadata)}
 		}
 	}
 	return moved

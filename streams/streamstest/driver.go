@@ -105,6 +105,7 @@ type running struct {
 	program tasks.Program
 	offsets map[tasks.TopicPartition]int64 // committed
 	times   map[tasks.TopicPartition]int64
+	kept    map[string]int64               // metadata of processors, committed with the offsets
 	fed     map[tasks.TopicPartition]int64 // handed to the task
 }
 
@@ -339,7 +340,7 @@ func (d *Driver) open(id topology.TaskID) error {
 	}
 	r.fed = maps.Clone(inputs)
 	r.local, err = tasks.NewLocal(tasks.LocalConfig{
-		ID: id, Sub: s, Naming: d.naming, Inputs: inputs, Times: r.times, Program: program, Stores: r.stores, Producer: producer{d},
+		ID: id, Sub: s, Naming: d.naming, Inputs: inputs, Times: r.times, Metadata: r.kept, Program: program, Stores: r.stores, Producer: producer{d},
 		Clock: clock{d}, MaxIdle: -1, Logger: log,
 	})
 	return err
@@ -481,7 +482,7 @@ func (d *Driver) commit() {
 			r := d.tasks[id]
 			offsets, times, err := r.local.Commit()
 			if d.stop(err); err == nil {
-				r.offsets, r.times = offsets, times
+				r.offsets, r.times, r.kept = offsets, times, r.local.Metadata()
 			}
 		}
 	}
