@@ -22,9 +22,7 @@ type Grouped[K, V any] struct {
 // Count counts the records of each key.
 func (g *Grouped[K, V]) Count(store string, opts ...AggregateOption) *Table[K, int64] {
 	g.b.waste(store, opts)
-	return aggregate(g, "KSTREAM-AGGREGATE-", store, nil, aggregation[K, V, int64]{
-		initial: zero[int64], add: func(n int64, _ K, _ V) int64 { return n + 1 }, value: serde.Int64,
-	}, opts)
+	return aggregate(g, "KSTREAM-AGGREGATE-", store, nil, counting[K, V](), opts)
 }
 
 // waste takes a name from the counter for a count that has options of a store but no name for it: there a Java program has a Materialized without a name,
@@ -39,9 +37,7 @@ func (b *Builder) waste(store string, opts []AggregateOption) {
 
 // Reduce combines the values of each key. The first value is taken as it is.
 func (g *Grouped[K, V]) Reduce(store string, f func(aggregate, value V) V, opts ...AggregateOption) *Table[K, V] {
-	return aggregate(g, "KSTREAM-REDUCE-", store, f, aggregation[K, V, V]{
-		add: func(a V, _ K, v V) V { return f(a, v) }, first: func(v V) V { return v }, value: g.serdes.value,
-	}, opts)
+	return aggregate(g, "KSTREAM-REDUCE-", store, f, reducing[K](f, g.serdes.value), opts)
 }
 
 // Aggregate folds the values of each key, beginning with what initial returns.
@@ -61,6 +57,15 @@ type aggregation[K, V, A any] struct {
 }
 
 func zero[T any]() (v T) { return v }
+
+// counting is the aggregation of Count, and reducing that of Reduce.
+func counting[K, V any]() aggregation[K, V, int64] {
+	return aggregation[K, V, int64]{initial: zero[int64], add: func(n int64, _ K, _ V) int64 { return n + 1 }, value: serde.Int64}
+}
+
+func reducing[K, V any](f func(aggregate, value V) V, value serde.Serde[V]) aggregation[K, V, V] {
+	return aggregation[K, V, V]{add: func(a V, _ K, v V) V { return f(a, v) }, first: func(v V) V { return v }, value: value}
+}
 
 // aggregated is what all aggregations have in common: names, serdes, the repartition topic, the store.
 func aggregated[K, V, A any](g *Grouped[K, V], prefix, store string, f any, value serde.Serde[A], o options, kind topology.Store) (*call, above, serdes[K, A], topology.Store) {
@@ -123,26 +128,50 @@ func (g *Grouped[K, V]) WindowedBy(w window.Definition) *WindowedGrouped[K, V] {
 	return &WindowedGrouped[K, V]{g: g, window: w}
 }
 
-// WindowedGrouped is grouped by key and window: TimeWindowedKStream. Records with a null key are dropped; a null value is counted and reaches add
-// as the zero V, as in Kafka Streams. A record that is late by more than the window's grace is dropped from that window and counted.
+// SessionsBy groups by key and session.
+func (g *Grouped[K, V]) SessionsBy(w window.SessionWindows) *SessionGrouped[K, V] {
+	return &SessionGrouped[K, V]{g: g, window: w}
+}
+
+// Emit says when a windowed aggregation speaks.
+type Emit uint8
+
+const (
+	// OnWindowUpdate sends every change of a window, the default.
+	OnWindowUpdate Emit = iota
+	// OnWindowClose sends only the final result of a window, when its end and grace have passed (KIP-825). Closed windows are looked for when a record
+	// comes that is in time, and at most once per second of wall-clock time; a result has the time of its row and the headers of that record. Windows
+	// whose rows have expired by then are not sent: where stream time may jump, give the aggregation a [Retention] that covers it (F-092).
+	//
+	// Unlimited and custom windows do not close: a Build error.
+	OnWindowClose
+)
+
+// WindowedGrouped is grouped by key and window: TimeWindowedKStream. Records with a null key are dropped; with tumbling, hopping, custom and unlimited
+// windows a null value is counted and reaches add as the zero V, with sliding ones it is dropped, as in Kafka Streams. A record that is late by more than
+// the window's grace is dropped from that window and counted.
 type WindowedGrouped[K, V any] struct {
 	g      *Grouped[K, V]
 	window window.Definition
+	emit   Emit
+}
+
+// Emit sets when results are sent. It returns a changed copy.
+func (g *WindowedGrouped[K, V]) Emit(e Emit) *WindowedGrouped[K, V] {
+	return &WindowedGrouped[K, V]{g.g, g.window, e}
 }
 
 // Count counts the records of each key and window.
 func (g *WindowedGrouped[K, V]) Count(store string, opts ...AggregateOption) *WindowedTable[K, int64] {
-	g.g.b.waste(store, opts)
-	return windowed(g, "KSTREAM-AGGREGATE-", store, nil, aggregation[K, V, int64]{
-		initial: zero[int64], add: func(n int64, _ K, _ V) int64 { return n + 1 }, value: serde.Int64,
-	}, opts)
+	if _, sliding := g.window.(window.SlidingWindows); !sliding { // Kafka Streams' count of sliding windows generates one
+		g.g.b.waste(store, opts)
+	}
+	return windowed(g, "KSTREAM-AGGREGATE-", store, nil, counting[K, V](), opts)
 }
 
 // Reduce combines the values of each key and window.
 func (g *WindowedGrouped[K, V]) Reduce(store string, f func(aggregate, value V) V, opts ...AggregateOption) *WindowedTable[K, V] {
-	return windowed(g, "KSTREAM-REDUCE-", store, f, aggregation[K, V, V]{
-		add: func(a V, _ K, v V) V { return f(a, v) }, first: func(v V) V { return v }, value: g.g.serdes.value,
-	}, opts)
+	return windowed(g, "KSTREAM-REDUCE-", store, f, reducing[K](f, g.g.serdes.value), opts)
 }
 
 // Aggregate folds the values of each key and window. The key that add sees is the record's, without the window.
@@ -155,36 +184,92 @@ func (g *WindowedGrouped[K, V]) Aggregate[A any](store string, initial func() A,
 
 func windowed[K, V, A any](g *WindowedGrouped[K, V], prefix, store string, f any, agg aggregation[K, V, A], opts []AggregateOption) *WindowedTable[K, A] {
 	o := gather(opts, AggregateOption.aggregate)
-	kind := topology.Store{Kind: topology.WindowStore, Timestamped: true, Caching: true, Logging: true}
-	var w window.Spec
-	var bad error = fmt.Errorf("%w: it is nil", ErrBadWindow)
-	if g.window != nil {
-		if w, bad = g.window.Spec(); bad != nil {
-			bad = fmt.Errorf("%w: %w", ErrBadWindow, bad)
-		}
-	}
-	kind.WindowSize = time.Duration(w.Size) * time.Millisecond
-	kind.Retention = time.Duration(w.Size+w.Grace) * time.Millisecond
-	needs := kind.Retention
-	c, from, sd, ws := aggregated[K, V, A](g.g, prefix, store, f, agg.value, o, kind)
-	if bad != nil {
-		c.mistake(bad)
-	}
-	if bad == nil && ws.Retention < needs {
-		c.mistake(fmt.Errorf("%w: retention %v is below window size and grace, %v (F-046)", ErrBadWindow, ws.Retention, needs))
+	w, needs, bad := timeWindows(g.window, g.emit)
+	c, from, sd, ws := aggregated[K, V, A](g.g, prefix, store, f, agg.value, o, w.store(needs, g.emit))
+	c.checkWindows(&ws, needs, bad)
+	if g.emit == OnWindowClose && w.Kind == window.KindSliding {
+		ws.Caching = false // as in Kafka Streams, which caches those of fixed windows (F-093)
 	}
 	t := &tableInfo{store: ws, at: c.at, keep: true}
-	c.own(WindowHandle[K, A]{ws, sd.key, sd.value, g.g.b})
+	c.own(WindowHandle[K, A]{ws, sd.key, sd.value, g.g.b, w.End})
 	s := c.add(func(tg *topology.Graph) {
 		c.addStore(tg, ws, store != "")
-		c.node(tg, specOf(func(tk *task, n *nodeInfo) sink[K, V] { return newWindowAggregate(tk, n, t, sd, agg, w) }), []string{ws.Name}, from.name)
+		c.node(tg, windowNode(t, sd, agg, w, g.emit), []string{ws.Name}, from.name)
 	}, from.step)
-	key := window.Serde(sd.key, kind.WindowSize)
-	if sd.key == nil {
-		key = nil
+	return windowedTable(above{b: g.g.b, step: s, name: c.name, sources: from.sources, windowed: true}, sd, t, w)
+}
+
+// timeSpec is a valid definition of windows, or what there is of one that is not.
+type timeSpec struct {
+	window.Spec
+	def window.Definition
+}
+
+// timeWindows resolves a definition. needs is how long its windows need rows to be kept.
+func timeWindows(def window.Definition, emit Emit) (w timeSpec, needs time.Duration, bad error) {
+	if def == nil {
+		return w, 0, fmt.Errorf("%w: it is nil", ErrBadWindow)
 	}
-	return &WindowedTable[K, A]{
-		above:  above{b: g.g.b, step: s, name: c.name, sources: from.sources, windowed: true},
-		serdes: serdes[window.Windowed[K], A]{key, sd.value}, info: t, inner: sd.key,
+	w.def = def
+	if w.Spec, bad = def.Spec(); bad != nil {
+		return w, 0, fmt.Errorf("%w: %w", ErrBadWindow, bad)
 	}
+	ms := w.Size + w.Grace
+	switch w.Kind {
+	case window.KindUnlimited:
+		return w, window.Unbounded, w.mustClose(emit)
+	case window.KindSliding: // a record may need the window of one that is two differences older
+		ms += w.Size
+	}
+	return w, time.Duration(ms) * time.Millisecond, w.mustClose(emit)
+}
+
+func (w timeSpec) mustClose(emit Emit) error {
+	if emit == OnWindowClose && (w.Kind == window.KindUnlimited || w.Kind == window.KindCustom) {
+		return fmt.Errorf("%w: OnWindowClose is for tumbling, hopping and sliding windows and for sessions", ErrBadWindow)
+	}
+	return nil
+}
+
+// store is the store of an aggregation by window.
+func (w timeSpec) store(retention time.Duration, emit Emit) topology.Store {
+	s := topology.Store{
+		Kind: topology.WindowStore, Timestamped: true, Caching: true, Logging: true, Retention: retention,
+		WindowSize: time.Duration(w.Size) * time.Millisecond, TimeIndex: emit == OnWindowClose,
+	}
+	if w.Kind == window.KindUnlimited {
+		s.WindowSize = window.Unbounded
+	}
+	return s
+}
+
+// checkWindows reports what is wrong with windows, or with the retention that was given for them.
+func (c *call) checkWindows(s *topology.Store, needs time.Duration, bad error) {
+	switch {
+	case bad != nil:
+		c.mistake(bad)
+	case s.Retention < needs:
+		c.mistake(fmt.Errorf("%w: retention %v is below %v, which the windows and their grace need (F-046)", ErrBadWindow, s.Retention, needs))
+	}
+}
+
+// windowNode is the node of an aggregation by window.
+func windowNode[K, V, A any](t *tableInfo, sd serdes[K, A], agg aggregation[K, V, A], w timeSpec, emit Emit) spec {
+	return specOf(func(tk *task, n *nodeInfo) sink[K, V] {
+		if w.Kind == window.KindSliding {
+			return newSlidingAggregate(tk, n, t, sd, agg, w.Spec, emit)
+		}
+		return newWindowAggregate(tk, n, t, sd, agg, w.Spec, emit)
+	})
+}
+
+// windowedTable is the handle of an aggregation by window.
+func windowedTable[K, A any](a above, sd serdes[K, A], t *tableInfo, w timeSpec) *WindowedTable[K, A] {
+	out := &WindowedTable[K, A]{above: a, info: t, inner: sd.key, closes: closing{after: w.Grace, never: w.Kind == window.KindUnlimited}}
+	out.serdes.value = sd.value
+	if sd.key != nil && w.def != nil {
+		out.serdes.key = window.SerdeOf(sd.key, w.def)
+	}
+	out.end = w.End
+	return out
 }

@@ -3,11 +3,9 @@ package streams
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/millrace/millrace/state"
 	"github.com/millrace/millrace/streams/serde"
-	"github.com/millrace/millrace/streams/window"
 	"github.com/millrace/millrace/tasks"
 	"github.com/millrace/millrace/topology"
 )
@@ -180,84 +178,6 @@ func (n *aggregator[K, V, A]) process(r rec[K, V]) {
 	n.out.sent(rec[K, change[A]]{key: r.key, value: c, ts: ts, headers: r.headers}, put)
 }
 
-// windowAggregate folds the records of a key and window into a row (F-080…F-083).
-type windowAggregate[K, V, A any] struct {
-	base
-	children[window.Windowed[K], change[A]]
-	table    *tableInfo
-	caches   bool
-	sd       serdes[K, A]
-	agg      aggregation[K, V, A]
-	null     func(A) bool
-	w        window.Spec
-	store    *windowStore[K, A]
-	observed int64 // highest time this node has seen; unknown after a start
-}
-
-func newWindowAggregate[K, V, A any](t *task, n *nodeInfo, info *tableInfo, sd serdes[K, A], agg aggregation[K, V, A], w window.Spec) *windowAggregate[K, V, A] {
-	return &windowAggregate[K, V, A]{base: base{t, n}, table: info, sd: sd, agg: agg, null: isNull[A](), w: w, observed: -1}
-}
-
-func (n *windowAggregate[K, V, A]) open() error {
-	n.store = openWindow(n.t, n.table.store, n.sd.key, n.sd.value)
-	if n.caches = n.table.store.Caching && n.t.cfg.caching; n.caches {
-		n.store.store.SetFlushListener(n.flushed, n.table.old)
-	}
-	return nil
-}
-
-func (n *windowAggregate[K, V, A]) process(r rec[K, V]) {
-	if r.nullKey {
-		n.t.ctx.Drop("null key in an aggregation")
-		return
-	}
-	n.enter()
-	n.observed = max(n.observed, r.ts)
-	closed := n.observed - n.w.Grace
-	key := n.store.encodeKey(r.key)
-	first := max(0, r.ts-n.w.Size+n.w.Advance) / n.w.Advance * n.w.Advance
-	for start := first; start <= r.ts; start += n.w.Advance {
-		end := start + n.w.Size
-		if end <= closed {
-			n.t.ctx.Drop("late for its window")
-			n.t.log.Debug("record is late for its window", "node", n.info.name, "time", r.ts, "window start", start, "window end", end, "stream time", n.observed)
-			continue
-		}
-		n.update(key, start, end, r)
-	}
-}
-
-func (n *windowAggregate[K, V, A]) update(key []byte, start, end int64, r rec[K, V]) {
-	c, ts := n.agg.fold(n.store.get(key, start), r, n.null)
-	n.store.put(key, start, c.new, c.newNull, c.storedAt(ts, r.ts), r.headers)
-	if !n.caches {
-		if !n.table.old {
-			c = c.withoutOld()
-		}
-		n.forward(rec[window.Windowed[K], change[A]]{key: windowOf(r.key, start, end), value: c, ts: ts, headers: r.headers})
-	}
-}
-
-func (n *windowAggregate[K, V, A]) flushed(u *state.Update) error {
-	n.enter()
-	r := rec[window.Windowed[K], change[A]]{ts: u.Timestamp, headers: u.Headers}
-	r.key = windowOf(n.store.decodeKey(u.Key), u.Start, u.Start+n.w.Size)
-	if u.New == nil {
-		r.value.newNull = true
-	} else {
-		r.value.new = n.store.decodeValue(u.New)
-	}
-	if u.Old != nil {
-		r.value.old, r.value.hasOld = n.store.decodeValue(u.Old), true
-	}
-	n.forward(r)
-	return nil
-}
-
-func windowOf[K any](key K, start, end int64) window.Windowed[K] {
-	return window.Windowed[K]{Key: key, Start: time.UnixMilli(start).UTC(), End: time.UnixMilli(end).UTC()}
-}
-
 // tableFilter keeps the rows that match. Without the old value it can't know whether a row was in the result, so every row that does not match is
 // deleted from it (F-066).
 type tableFilter[K, V any] struct {
@@ -385,11 +305,8 @@ func openKeyValue[K, V any](t *task, spec topology.Store, key serde.Serde[K], va
 	if s, ok := t.stores[spec.Name].(*keyValue[K, V]); ok {
 		return s
 	}
-	t.onlyOnce(spec.Name)
-	topic := t.placeOf(spec)
-	s := &keyValue[K, V]{t: t, spec: spec, key: key, value: value, keyPlace: serde.Place{Topic: topic, Key: true}, place: serde.Place{Topic: topic}}
-	t.stores[spec.Name] = s
-	t.onOpen = append(t.onOpen, func() (err error) {
+	s := new(newTyped(t, spec, key, value))
+	t.openLater(spec.Name, s, func() (err error) {
 		if spec.Kind == topology.VersionedStore {
 			s.versions, err = t.ctx.Stores.Versioned(spec.Name)
 		} else {
@@ -397,11 +314,6 @@ func openKeyValue[K, V any](t *task, spec topology.Store, key serde.Serde[K], va
 		}
 		return err
 	})
-	if t.ctx != nil {
-		if err := t.openStores(); err != nil {
-			t.storeFailed(spec.Name, "open", err)
-		}
-	}
 	return s
 }
 
@@ -507,55 +419,6 @@ func (s *keyValue[K, V]) putEncoded(key []byte, value V, null bool, ts int64, he
 		s.t.storeFailed(s.spec.Name, "put", err)
 	}
 	return putLatest
-}
-
-// windowStore is a typed window store of a task.
-type windowStore[K, V any] struct {
-	keyValue[K, V]
-	store *state.Window
-	view  WindowStore[K, V] // for processors
-}
-
-func openWindow[K, V any](t *task, spec topology.Store, key serde.Serde[K], value serde.Serde[V]) *windowStore[K, V] {
-	if t.cfg == nil { // wired only to be checked
-		return &windowStore[K, V]{keyValue: keyValue[K, V]{t: t, spec: spec, key: key, value: value}}
-	}
-	if s, ok := t.stores[spec.Name].(*windowStore[K, V]); ok {
-		return s
-	}
-	t.onlyOnce(spec.Name)
-	topic := t.placeOf(spec)
-	s := &windowStore[K, V]{keyValue: keyValue[K, V]{
-		t: t, spec: spec, key: key, value: value, keyPlace: serde.Place{Topic: topic, Key: true}, place: serde.Place{Topic: topic},
-	}}
-	t.stores[spec.Name] = s
-	t.onOpen = append(t.onOpen, func() (err error) {
-		s.store, err = t.ctx.Stores.Window(spec.Name)
-		return err
-	})
-	if t.ctx != nil {
-		if err := t.openStores(); err != nil {
-			t.storeFailed(spec.Name, "open", err)
-		}
-	}
-	return s
-}
-
-func (s *windowStore[K, V]) get(key []byte, start int64) found[V] {
-	b, ts, ok, err := s.store.Get(key, start)
-	if err != nil {
-		s.t.storeFailed(s.spec.Name, "get", err)
-	}
-	if !ok {
-		return found[V]{ts: -1}
-	}
-	return found[V]{s.decodeValue(b), ts, true}
-}
-
-func (s *windowStore[K, V]) put(key []byte, start int64, value V, null bool, ts int64, headers Headers) {
-	if err := s.store.Put(key, s.encodeValue(value, null), start, ts, headers); err != nil {
-		s.t.storeFailed(s.spec.Name, "put", err)
-	}
 }
 
 // StoreError is a store that failed: its disk, or bytes that do not decode. The task stops before anything is sent that was derived from the failure.

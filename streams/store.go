@@ -40,7 +40,8 @@ type (
 		store topology.Store
 		key   serde.Serde[K]
 		value serde.Serde[V]
-		of    *Builder // whose table this is the store of; nil for a store declared by itself
+		of    *Builder                // whose table this is the store of; nil for a store declared by itself
+		end   func(start int64) int64 // of a table's windows, in ms; nil: one size later
 	}
 )
 
@@ -59,7 +60,7 @@ func NewWindowStore[K, V any](name string, key serde.Serde[K], value serde.Serde
 	s := topology.Store{Name: name, Kind: topology.WindowStore, Timestamped: true, Logging: true, WindowSize: size, Retention: size}
 	o := gather(opts, StoreOption.store)
 	o.applyStore(&s)
-	return WindowHandle[K, V]{s, key, value, nil}
+	return WindowHandle[K, V]{s, key, value, nil, nil}
 }
 
 func (h KeyValueHandle[K, V]) storeName() string { return h.store.Name }
@@ -246,7 +247,11 @@ func (h WindowHandle[K, V]) open(t *task) WindowStore[K, V] {
 	}
 	s := openWindow(t, h.store, h.key, h.value)
 	if s.view == nil {
-		s.view = windowView[K, V]{s, isNull[V]()}
+		end := h.end
+		if size := h.store.WindowSize.Milliseconds(); end == nil {
+			end = func(start int64) int64 { return start + size }
+		}
+		s.view = windowView[K, V]{s, isNull[V](), end}
 	}
 	return s.view
 }
@@ -366,6 +371,7 @@ func (v keyValueView[K, V]) rows(open func() state.Iterator) iter.Seq2[K, V] {
 type windowView[K, V any] struct {
 	s    *windowStore[K, V]
 	null func(V) bool
+	end  func(start int64) int64
 }
 
 func (v windowView[K, V]) Put(key K, value V, start time.Time) {
@@ -407,12 +413,11 @@ func (v windowView[K, V]) All() iter.Seq2[window.Windowed[K], V] {
 }
 
 func (v windowView[K, V]) rows(open func() state.Iterator) iter.Seq2[window.Windowed[K], V] {
-	size := v.s.spec.WindowSize.Milliseconds()
 	return func(yield func(window.Windowed[K], V) bool) {
 		it := open()
 		defer it.Close()
 		for it.Next() {
-			if !yield(windowOf(v.s.decodeKey(it.Key()), it.Start(), it.Start()+size), v.s.decodeValue(it.Value())) {
+			if !yield(windowOf(v.s.decodeKey(it.Key()), it.Start(), v.end(it.Start())), v.s.decodeValue(it.Value())) {
 				return
 			}
 		}

@@ -16,6 +16,14 @@ type WindowedTable[K, V any] struct {
 	serdes serdes[window.Windowed[K], V]
 	info   *tableInfo
 	inner  serde.Serde[K]
+	end    func(start int64) int64 // of windows, in ms; nil: sessions
+	closes closing
+}
+
+// closing says when the windows of a table are final.
+type closing struct {
+	after int64 // ms of stream time after the end of a window
+	never bool
 }
 
 // Filter is [Table.Filter].
@@ -37,7 +45,7 @@ func (t *WindowedTable[K, V]) filter(f func(window.Windowed[K], V) bool, want bo
 		out := &materialized[window.Windowed[K], V]{info: info}
 		return &tableFilter[window.Windowed[K], V]{base: base{tk, n}, f: f, want: want, out: out}
 	})
-	return &WindowedTable[K, V]{a, kept(c, t.serdes), info, t.inner}
+	return &WindowedTable[K, V]{a, kept(c, t.serdes), info, t.inner, t.end, t.closes}
 }
 
 // derived is the info of a table that is made of t and has no store.
@@ -68,7 +76,7 @@ func mapWindowed[K, V, U any](c *call, t *WindowedTable[K, V], f func(window.Win
 		return &tableMap[window.Windowed[K], V, U]{base: base{tk, n}, f: f, null: isNull[U](), out: out}
 	})
 	sd := kept(c, serdes[window.Windowed[K], U]{key: t.serdes.key})
-	return &WindowedTable[K, U]{a, sd, info, t.inner}
+	return &WindowedTable[K, U]{a, sd, info, t.inner, t.end, t.closes}
 }
 
 // ToStream is [Table.ToStream].
@@ -80,10 +88,23 @@ func (t *WindowedTable[K, V]) ToStream(opts ...StepOption) *WindowedStream[K, V]
 	return &WindowedStream[K, V]{a, kept(c, t.serdes)}
 }
 
-// WindowStore names the store of the aggregation, for processors, tests and queries. A table that was made of another has none: using its handle is a
-// Build error.
+// WindowStore names the store of a tumbling, hopping, sliding, custom or unlimited window, for processors, tests and queries. A table that was made of
+// another has none, and one of sessions has a store of another kind: using its handle is a Build error.
 func (t *WindowedTable[K, V]) WindowStore() WindowHandle[K, V] {
-	return WindowHandle[K, V]{t.info.store, t.inner, t.serdes.value, t.b}
+	t.mustBe(topology.WindowStore, "SessionStore")
+	return WindowHandle[K, V]{t.info.store, t.inner, t.serdes.value, t.b, t.end}
+}
+
+// SessionStore names the store of a session window, see [WindowedTable.WindowStore].
+func (t *WindowedTable[K, V]) SessionStore() SessionHandle[K, V] {
+	t.mustBe(topology.SessionStore, "WindowStore")
+	return SessionHandle[K, V]{t.info.store, t.inner, t.serdes.value, t.b}
+}
+
+func (t *WindowedTable[K, V]) mustBe(kind topology.StoreKind, use string) {
+	if t.info.store.Name != "" && t.info.store.Kind != kind {
+		t.b.mistake(t.name, t.b.line(), fmt.Errorf("%w: its store is a %v store; use %s", ErrBadOption, t.info.store.Kind, use))
+	}
 }
 
 // WindowedStream is a stream of windowed keys, KStream<Windowed<K>, V>. Map, SelectKey, FlatMap, GroupBy and Process lead back to a [Stream];

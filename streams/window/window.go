@@ -1,4 +1,5 @@
-// Package window defines windows over time: those an aggregation groups by ([Tumbling], [Hopping]), and the [Windowed] keys they give.
+// Package window defines windows over time: those an aggregation groups by ([Tumbling], [Hopping], [Sliding], [Session],
+// [Unlimited], [Custom]), those a stream-stream join matches in ([Within]), and the [Windowed] keys they give.
 //
 // A definition is a small value. Its methods return a changed copy: window.Tumbling(time.Hour).Grace(time.Minute).
 // Without Grace nothing late is accepted. What is wrong with a definition (a size of zero, a hop longer than the size)
@@ -16,8 +17,8 @@ import (
 	"github.com/millrace/millrace/streams/serde"
 )
 
-// Windowed is a key within a window. Tumbling and hopping windows contain Start and not End. Times are in UTC, so that == means what it says and a
-// Windowed may be the key of a map.
+// Windowed is a key within a window. Tumbling, hopping, custom and unlimited windows contain Start and not End; sliding and session windows contain both.
+// Times are in UTC, so that == means what it says and a Windowed may be the key of a map.
 type Windowed[K any] struct {
 	Key        K
 	Start, End time.Time
@@ -28,16 +29,50 @@ func At[K any](key K, start, end time.Time) Windowed[K] {
 	return Windowed[K]{key, time.UnixMilli(start.UnixMilli()).UTC(), time.UnixMilli(end.UnixMilli()).UTC()}
 }
 
-// A Definition says which windows a record belongs to. The interface is closed.
+// A Definition says which windows a record belongs to. The interface is closed; [Custom] is the way in for windows of your own.
 type Definition interface {
 	// Spec returns what the runtime needs, or what is wrong with the definition.
 	Spec() (Spec, error)
 	definition()
 }
 
+// Kind tells the definitions apart.
+type Kind uint8
+
+// The kinds of definitions.
+const (
+	KindFixed     Kind = iota // [Tumbling], [Hopping]
+	KindSliding               // [Sliding]
+	KindUnlimited             // [Unlimited]
+	KindCustom                // [Custom]
+)
+
 // Spec is a definition in milliseconds.
 type Spec struct {
-	Size, Advance, Grace int64
+	Kind     Kind
+	Size     int64 // of sliding windows the difference, of custom ones the longest, of unlimited ones math.MaxInt64
+	Advance  int64 // of fixed windows
+	Start    int64 // of the unlimited window
+	Grace    int64
+	Assigner Assigner // of custom windows
+}
+
+// End is the end of the window that begins at start, both in ms.
+func (s Spec) End(start int64) int64 {
+	switch s.Kind {
+	case KindUnlimited:
+		return math.MaxInt64
+	case KindCustom:
+		for w := range s.Assigner.Windows(time.UnixMilli(start).UTC()) {
+			if from, to := w.bounds(); from == start {
+				return to
+			}
+		}
+	}
+	if start > math.MaxInt64-s.Size {
+		return math.MaxInt64
+	}
+	return start + s.Size
 }
 
 // FixedWindows are windows of one size on a grid that starts at the epoch: [Tumbling] and [Hopping].
@@ -57,7 +92,7 @@ func (w FixedWindows) Grace(d time.Duration) FixedWindows { w.grace = d; return 
 // Spec returns the definition in milliseconds. It refuses a size or an advance below one millisecond, an advance longer than the size, and a
 // negative grace (F-080, F-081).
 func (w FixedWindows) Spec() (Spec, error) {
-	s := Spec{w.size.Milliseconds(), w.advance.Milliseconds(), w.grace.Milliseconds()}
+	s := Spec{Kind: KindFixed, Size: w.size.Milliseconds(), Advance: w.advance.Milliseconds(), Grace: w.grace.Milliseconds()}
 	switch {
 	case s.Size <= 0:
 		return s, fmt.Errorf("window size %v is below one millisecond", w.size)
@@ -65,25 +100,46 @@ func (w FixedWindows) Spec() (Spec, error) {
 		return s, fmt.Errorf("window advance %v is below one millisecond", w.advance)
 	case s.Advance > s.Size:
 		return s, fmt.Errorf("window advance %v is longer than the size %v, so that records would fall between windows", w.advance, w.size)
-	case w.grace < 0:
-		return s, fmt.Errorf("grace %v is negative", w.grace)
-	case s.Size+s.Grace > math.MaxInt64/int64(time.Millisecond):
-		return s, fmt.Errorf("size %v and grace %v are too long together", w.size, w.grace)
 	}
-	return s, nil
+	return s, checkGrace(w.size, s.Size, w.grace)
+}
+
+// checkGrace refuses a grace that is negative, or too long beside what else rows are kept for.
+func checkGrace(size time.Duration, ms int64, grace time.Duration) error {
+	switch {
+	case grace < 0:
+		return fmt.Errorf("grace %v is negative", grace)
+	case ms+grace.Milliseconds() > math.MaxInt64/int64(time.Millisecond):
+		return fmt.Errorf("size %v and grace %v are too long together", size, grace)
+	}
+	return nil
 }
 
 func (FixedWindows) definition() {}
 
+// Unbounded, as a size, is that of [Unlimited] windows.
+const Unbounded time.Duration = math.MaxInt64
+
 // Serde is the form of time-windowed keys in topics, as Java's TimeWindowedSerializer has it: key, then start as 8 bytes, big-endian. The end is not
-// written, hence size, which decoding adds to the start.
+// written, hence size, which decoding adds to the start. For windows of unequal lengths there is [SerdeOf].
 func Serde[K any](inner serde.Serde[K], size time.Duration) serde.Serde[Windowed[K]] {
-	return timeSerde[K]{inner, size.Truncate(time.Millisecond)}
+	s := Spec{Kind: KindFixed, Size: size.Milliseconds()}
+	if size == Unbounded {
+		s.Kind = KindUnlimited
+	}
+	return timeSerde[K]{inner, s}
+}
+
+// SerdeOf is [Serde] for the windows of a definition: decoding finds the end of a window as the definition has it, also where windows differ in length.
+// The definition must be a valid one.
+func SerdeOf[K any](inner serde.Serde[K], w Definition) serde.Serde[Windowed[K]] {
+	s, _ := w.Spec()
+	return timeSerde[K]{inner, s}
 }
 
 type timeSerde[K any] struct {
 	inner serde.Serde[K]
-	size  time.Duration
+	spec  Spec
 }
 
 func (s timeSerde[K]) Append(dst []byte, at serde.Place, v Windowed[K]) ([]byte, error) {
@@ -99,8 +155,8 @@ func (s timeSerde[K]) Decode(at serde.Place, data []byte) (v Windowed[K], err er
 	if n < 0 {
 		return v, errors.New("window: a windowed key has at least 8 bytes")
 	}
-	start := time.UnixMilli(int64(binary.BigEndian.Uint64(data[n:]))).UTC()
-	v = Windowed[K]{Start: start, End: start.Add(s.size)}
+	start := int64(binary.BigEndian.Uint64(data[n:]))
+	v = Windowed[K]{Start: time.UnixMilli(start).UTC(), End: time.UnixMilli(s.spec.End(start)).UTC()}
 	v.Key, err = s.inner.Decode(at, data[:n])
 	return v, err
 }
