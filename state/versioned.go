@@ -8,8 +8,8 @@ import (
 
 // Versioned is a store of the history of each key: the values it has had, each with the time it was valid from (KIP-889).
 //
-// Its stream time is the greatest time that was ever put. A put that is older than stream time − retention is dropped and counted. Of what was valid
-// before then only the latest version of a key can be read, and versions are deleted when their key is next put.
+// Its stream time is the greatest time that was ever put. A put that is older than stream time − retention is dropped and counted, though it is in the
+// changelog. Of what was valid before then only the latest version of a key can be read, and versions are deleted when their key is next put.
 //
 // A row is the escaped key and the time, 8 bytes, and begins with a byte that tells a value from a deletion. A changelog has the key as it is, the value,
 // and the time as that of the record. Versioned stores have no caching.
@@ -80,7 +80,7 @@ func (s *Versioned) Put(key, value []byte, at int64, headers []Header) (validTo 
 		if s.onDrop != nil {
 			s.onDrop(at, earliest)
 		}
-		return -1, false, s.err
+		return -1, false, s.log(key, value, at, headers)
 	}
 	s.observed = max(s.observed, at)
 	s.buf = versionKey(s.buf[:0], key, at)
@@ -91,13 +91,19 @@ func (s *Versioned) Put(key, value []byte, at int64, headers []Header) (validTo 
 	if err := s.put(s.buf, s.value, at, nil); err != nil {
 		return -1, false, err
 	}
-	if s.tell != nil {
-		if err := s.tell(append([]byte(nil), key...), value, at, headers); err != nil {
-			return -1, false, err
-		}
+	if err := s.log(key, value, at, headers); err != nil {
+		return -1, false, err
 	}
 	validTo, err = s.settlePut(key, at)
 	return validTo, true, err
+}
+
+// log tells the changelog of a version. It also has those that came too late, as Kafka Streams' has.
+func (s *Versioned) log(key, value []byte, at int64, headers []Header) error {
+	if s.err != nil || s.tell == nil {
+		return s.err
+	}
+	return s.tell(append([]byte{}, key...), value, at, headers)
 }
 
 // settlePut finds the version after the one just put, and deletes those of the key that nobody can read any more.

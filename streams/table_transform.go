@@ -90,8 +90,10 @@ func (v tableView[K, V]) transformed[U any, T ValueTransformer[K, V, U]](name st
 			t.onClose = append(t.onClose, run.close)
 			return func(key K) found[U] {
 				row := above(key)
-				u, ok := run.at(row.ts, nil, key, row.value, row.ok)
-				return found[U]{u, row.ts, ok}
+				if u, ok := run.at(row.ts, nil, key, row.value, row.ok); ok {
+					return found[U]{u, row.ts, true}
+				}
+				return found[U]{ts: -1}
 			}
 		},
 	}
@@ -103,10 +105,11 @@ type transform[K, V, U any] struct {
 	make func() ValueTransformer[K, V, U]
 	t    ValueTransformer[K, V, U]
 	ctx  FixedKeyContext[K, U]
+	null func(U) bool
 }
 
 func newTransform[K, V, U any, T ValueTransformer[K, V, U]](b base, make func() T) *transform[K, V, U] {
-	return &transform[K, V, U]{base: b, make: func() ValueTransformer[K, V, U] { return make() }}
+	return &transform[K, V, U]{base: b, make: func() ValueTransformer[K, V, U] { return make() }, null: isNull[U]()}
 }
 
 func (n *transform[K, V, U]) open() error {
@@ -133,6 +136,7 @@ func (n *transform[K, V, U]) at(ts int64, headers Headers, key K, value V, ok bo
 		n.failed(ProcessRecord, err)
 		ok = false
 	}
+	ok = ok && (n.null == nil || !n.null(result))
 	t.now, t.headers, t.at = now, before, at
 	return result, ok
 }

@@ -33,7 +33,11 @@ func build(p *Program) (*builder, *streams.Topology, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	b := &builder{Builder: streams.NewBuilder(streams.DefaultSerde(nullable))}
+	opts := []streams.BuilderOption{streams.DefaultSerde(nullable)}
+	if p.Reuse {
+		opts = append(opts, streams.ReuseSourceTopics)
+	}
+	b := &builder{Builder: streams.NewBuilder(opts...)}
 	handles := make([]any, len(p.Ops))
 	for i, o := range p.Ops {
 		b.at = i
@@ -50,7 +54,10 @@ func build(p *Program) (*builder, *streams.Topology, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, h := range handles {
+	for i, h := range handles {
+		if p.Ops[i].History > 0 {
+			continue // a versioned store shows no rows
+		}
 		switch h := h.(type) {
 		case *streams.Table[string, string]:
 			b.keep(tableRows(h))
@@ -191,6 +198,12 @@ func onStream[V value](b *builder, o Op, s *streams.Stream[string, V], second an
 	case "groupBy":
 		return s.GroupBy(KeyMaker[string, V](o.KF, o.KN), options[streams.GroupOption](o)...)
 	}
+	switch o.Op {
+	case "process":
+		return process(b, o, s)
+	case "processValues":
+		return processValues(b, o, s)
+	}
 	switch other := second.(type) {
 	case *streams.Table[string, string]:
 		return joinTable(o, s, other)
@@ -242,6 +255,8 @@ func mapStream[V, U value](o Op, s *streams.Stream[string, V]) any {
 func joinTable[V, W value](o Op, s *streams.Stream[string, V], t *streams.Table[string, W]) any {
 	opts := options[streams.LookupOption](o)
 	switch o.Op {
+	case "processTable":
+		return processTable(o, s, t)
 	case "joinTable":
 		return s.JoinTable(t, Joiner[V, W](o.F, o.N), opts...)
 	case "joinTableWithKey":
@@ -328,6 +343,8 @@ func mapTable[V, U value](o Op, t *streams.Table[string, V]) any {
 		return t.MapValues(Mapper[V, U](o.F, o.N), opts...)
 	case "table.mapValuesWithKey":
 		return t.MapValuesWithKey(MapperWithKey[string, V, U](o.F, o.N), opts...)
+	case "table.transformValues":
+		return t.TransformValues(Transformer[V, U](o.F, o.N), nil, opts...)
 	case "table.groupBy":
 		return t.GroupBy(Both[string, V, U](o.KF, o.KN, o.F, o.N), options[streams.GroupOption](o)...)
 	}
@@ -517,6 +534,12 @@ func options[O any](o Op) (list []O) {
 	}
 	if o.Store != "" && operators[o.Op].store == joinStore {
 		add(streams.StoreName(o.Store))
+	}
+	if o.History > 0 {
+		add(streams.Versioned(ms(o.History)))
+	}
+	if o.Retention > 0 {
+		add(streams.Retention(ms(o.Retention)))
 	}
 	for _, k := range o.Knobs {
 		switch k {

@@ -23,7 +23,7 @@ type generator struct {
 // Generate makes the program of a seed. Every seed has an operator that its program tries to hold, in turn, so that rare ones are not forgotten.
 func Generate(seed uint64) *Program {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 0x6d696c6c72616365)), p: &Program{Seed: seed}, scale: 1}
-	g.p.Caching = g.chance(3)
+	g.p.Caching, g.p.Reuse = g.chance(3), g.chance(6)
 	if g.chance(10) {
 		g.scale = 20_000 // so long that stores roll their segments
 	}
@@ -190,6 +190,23 @@ func (g *generator) try(name string) bool {
 			}
 		}
 	}
+	if def.store == ownStore {
+		o.Store = g.name("s")
+		if own := g.processorStores(); len(own) > 0 && g.chance(2) {
+			other := oneOf(g, own...)
+			o.Store, o.Knobs = other.Store, other.Knobs
+		} else if g.chance(3) {
+			o.Knobs = []string{"memory"}
+		}
+	}
+	if o.Store != "" && def.out == Table && g.chance(6) {
+		o.Knobs = slices.DeleteFunc(o.Knobs, func(k string) bool { return k == "memory" })
+		o.History = g.scale * int64(1+g.r.IntN(60))
+	}
+	if def.out == WindowedTable && def.store == needsStore && g.chance(6) {
+		w := g.p.Ops[o.In[0]]
+		o.Retention = w.Size + w.Grace + g.scale*int64(g.r.IntN(50))
+	}
 	if def.windows {
 		o.Size = g.scale * int64(2+g.r.IntN(20))
 		o.Advance = o.Size
@@ -251,6 +268,9 @@ func (g *generator) rate(o Op) int {
 	if def.f.is(lists) {
 		rate *= 2
 	}
+	if o.Op == "process" || o.Op == "processValues" {
+		rate *= 2
+	}
 	if def.windows {
 		rate *= int(o.Size / o.Advance)
 	}
@@ -258,6 +278,16 @@ func (g *generator) rate(o Op) int {
 		rate *= 2
 	}
 	return rate
+}
+
+// processorStores are the operators that have stores of processors.
+func (g *generator) processorStores() (all []Op) {
+	for _, o := range g.p.Ops {
+		if operators[o.Op].store == ownStore {
+			all = append(all, o)
+		}
+	}
+	return all
 }
 
 func (g *generator) name(prefix string) string {

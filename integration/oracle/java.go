@@ -44,7 +44,7 @@ func StartJava(ctx context.Context, threads int) (*Java, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "oracle-java")
+	dir, err := tempDir()
 	if err != nil {
 		return nil, err
 	}

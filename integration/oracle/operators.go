@@ -26,6 +26,8 @@ var (
 	keys       = family{"first", "first", "same", "both", "mod", "mod", "const"}
 	nulls      = family{"key", "value", "both"}
 	joiners    = family{"concat", "concat", "plus", "left", "right", "half"}
+	procs      = family{"stamp", "last", "count", "tick"}
+	fixedProcs = family{"stamp", "last", "count"}
 	adders     = family{"concat", "concat", "plus", "last", "half"}
 	keyAdders  = family{"concat", "concat", "plus", "last", "keyed", "half"}
 )
@@ -37,6 +39,7 @@ const (
 	noStore    store = iota
 	mayStore         // only if Op.Store names it
 	joinStore        // two or three, which Op.Store may name
+	ownStore         // that of a processor, which others may have as well
 	needsStore       // always; Op.Store may name it
 )
 
@@ -104,6 +107,9 @@ var operators = map[string]*operator{
 	"toTable":              unary(Stream, Table, operator{store: mayStore, golang: `$0.ToTable($o)`, java: `$0.toTable($n, $m)`}),
 	"groupByKey":           unary(Stream, Grouped, operator{golang: `$0.GroupByKey($o)`, java: `$0.groupByKey(grouped($n, $A))`}),
 	"groupBy":              unary(Stream, Grouped, operator{kf: true, golang: `$0.GroupBy(KeyMaker[$K, $A]($k)$o)`, java: `$0.groupBy(keyMaker($k, $A), grouped($n, $A))`}),
+	"process":              unary(Stream, Stream, operator{f: procs, store: ownStore, golang: `process($0, $f, $s$o)`, java: `process($0, $f, $s, $n)`}),
+	"processValues":        unary(Stream, Stream, operator{f: fixedProcs, store: ownStore, golang: `processValues($0, $f, $s$o)`, java: `processValues($0, $f, $s, $n)`}),
+	"processTable":         pair(Stream, Table, Stream, operator{golang: `processTable($0, $1$o)`, java: `processTable($0, $1, $n)`}),
 	"joinTable":            pair(Stream, Table, Stream, operator{f: joiners, golang: `$0.JoinTable($1, Joiner[$A, $B]($f)$o)`, java: `$0.join($1, joiner($f, $A, $B), joined($n, $A, $B))`}),
 	"joinTableWithKey":     pair(Stream, Table, Stream, operator{f: joiners, golang: `$0.JoinTableWithKey($1, JoinerWithKey[$A, $B]($f)$o)`, java: `$0.join($1, joinerWithKey($f, $A, $B), joined($n, $A, $B))`}),
 	"leftJoinTable":        pair(Stream, Table, Stream, operator{f: joiners, golang: `$0.LeftJoinTable($1, LeftJoiner[$A, $B]($f)$o)`, java: `$0.leftJoin($1, joiner($f, $A, $B), joined($n, $A, $B))`}),
@@ -136,6 +142,7 @@ var operators = map[string]*operator{
 	"table.filterNot":        unary(Table, Table, operator{f: predicates, store: mayStore, golang: `$0.FilterNot(Predicate[$K, $A]($f)$o)`, java: `$0.filterNot(predicate($f, $A), $n, $m)`}),
 	"table.mapValues":        unary(Table, Table, operator{v: freeV, f: mappers, store: mayStore, golang: `$0.MapValues(Mapper[$A, $V]($f)$o)`, java: `$0.mapValues(mapper($f, $A, $V), $n, $m)`}),
 	"table.mapValuesWithKey": unary(Table, Table, operator{v: freeV, f: mappers, store: mayStore, golang: `$0.MapValuesWithKey(MapperWithKey[$K, $A, $V]($f)$o)`, java: `$0.mapValues(mapperWithKey($f, $A, $V), $n, $m)`}),
+	"table.transformValues":  unary(Table, Table, operator{v: freeV, f: mappers, store: mayStore, golang: `$0.TransformValues(Transformer[$A, $V]($f), nil$o)`, java: `$0.transformValues(transformer($f, $A, $V), $m, $n)`}),
 	"toStream":               unary(Table, Stream, operator{golang: `$0.ToStream($o)`, java: `$0.toStream($n)`}),
 
 	"count":     unary(Grouped, Table, operator{v: longV, store: needsStore, golang: `$0.Count($s$o)`, java: `$0.count($n, $m)`}),

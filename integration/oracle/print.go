@@ -124,6 +124,12 @@ func optionsSource(o Op) string {
 	case operators[o.Op].store == joinStore:
 		fmt.Fprintf(&b, ", streams.StoreName(%q)", o.Store)
 	}
+	if o.History > 0 {
+		fmt.Fprintf(&b, ", streams.Versioned(ms(%d))", o.History)
+	}
+	if o.Retention > 0 {
+		fmt.Fprintf(&b, ", streams.Retention(ms(%d))", o.Retention)
+	}
 	for _, k := range o.Knobs {
 		b.WriteString(", streams." + map[string]string{"memory": "InMemory", "noCaching": "NoCaching", "noLogging": "NoLogging"}[k])
 	}
@@ -141,11 +147,17 @@ func joinedSource(o Op, types []Type) string {
 	return s
 }
 
-func materializedSource(o Op, v string) string {
+func materializedSource(o Op, v string) (text string) {
 	if o.Store == "" && o.Knobs == nil {
 		return fmt.Sprintf("Materialized.with(Serdes.String(), serde(%q))", v)
 	}
 	s := "Materialized.as(" + quoteOrNull(o.Store) + ")"
+	if o.History > 0 {
+		s = fmt.Sprintf("Materialized.as(Stores.persistentVersionedKeyValueStore(%q, Duration.ofMillis(%d)))", o.Store, o.History)
+	}
+	if o.Retention > 0 {
+		defer func() { text += fmt.Sprintf(".withRetention(Duration.ofMillis(%d))", o.Retention) }()
+	}
 	if o.Store == "" {
 		s = "Materialized.with(Serdes.String(), serde(" + strconv.Quote(v) + "))"
 	}

@@ -10,6 +10,7 @@ import (
 type Program struct {
 	Seed    uint64  `json:"seed,omitempty"`    // that made it
 	Caching bool    `json:"caching,omitempty"` // record caches are on; both drivers commit after each record
+	Reuse   bool    `json:"reuse,omitempty"`   // [streams.ReuseSourceTopics]
 	Topics  []Topic `json:"topics"`            // of the input
 	Ops     []Op    `json:"ops"`
 	Input   []Event `json:"input"`
@@ -50,6 +51,10 @@ type Op struct {
 	Grace   int64 `json:"grace,omitempty"`
 	Before  int64 `json:"before,omitempty"`
 	After   int64 `json:"after,omitempty"`
+
+	// Of stores, in ms.
+	History   int64 `json:"history,omitempty"` // versioned
+	Retention int64 `json:"retention,omitempty"`
 }
 
 // Event is a record of the input, or a step of the wall clock.
@@ -108,6 +113,7 @@ func (p *Program) Types() ([]Type, error) {
 		return !taken
 	}
 	closed := map[int]bool{}
+	stores := map[string]string{} // of processors
 	for i, o := range p.Ops {
 		fail := func(format string, args ...any) ([]Type, error) {
 			return nil, fmt.Errorf("operator %d, %s: %s", i, o.Op, fmt.Sprintf(format, args...))
@@ -151,8 +157,23 @@ func (p *Program) Types() ([]Type, error) {
 		if def.out != None && !slices.Contains(valueTypes, types[i].V) {
 			return fail("there is no type %q", types[i].V)
 		}
-		if !unique(o.Name) || !unique(o.Store) {
-			return fail("its name or store is taken")
+		if !unique(o.Name) {
+			return fail("its name is taken")
+		}
+		if def.store == ownStore {
+			form := fmt.Sprint(o.F == "count", types[i].V, o.Knobs)
+			if own, ok := stores[o.Store]; o.Store == "" || ok && own != form || !ok && used[o.Store] {
+				return fail("its store is taken, or another")
+			}
+			stores[o.Store], used[o.Store] = form, true
+		} else if !unique(o.Store) {
+			return fail("its store is taken")
+		}
+		if o.History > 0 && (o.Store == "" || def.out != Table || slices.Contains(o.Knobs, "memory")) {
+			return fail("it can't be versioned")
+		}
+		if o.Op == "processTable" && (p.Ops[o.In[1]].Store == "" || p.Ops[o.In[1]].History > 0) {
+			return fail("the table has no store of a name")
 		}
 		switch {
 		case def.reads:

@@ -63,6 +63,10 @@ var candidates = []func(p *Program, i int) bool{
 		p.Seed, p.Caching = 0, false
 		return i == 0
 	},
+	func(p *Program, i int) bool {
+		p.Reuse = false
+		return i == 0
+	},
 }
 
 func dropEvents(p *Program, i, n int) bool {
@@ -165,6 +169,7 @@ func plainOperator(p *Program, i int) bool {
 		},
 		func(o *Op) { o.Topics = o.Topics[:min(1, len(o.Topics))] },
 		func(o *Op) { o.Grace = 0 },
+		func(o *Op) { o.History, o.Retention = 0, 0 },
 		func(o *Op) { o.Advance = o.Size },
 		func(o *Op) { o.Before, o.After = max(0, o.Before), max(0, o.After) },
 		func(o *Op) {

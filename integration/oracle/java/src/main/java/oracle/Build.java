@@ -17,6 +17,7 @@ import org.apache.kafka.streams.processor.RecordContext;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.TopicNameExtractor;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowStore;
 
 /** Builds the topology of a program through StreamsBuilder. Keys and values are plain objects here, and their types are named as in {@link Functions}. */
@@ -25,6 +26,7 @@ final class Build {
     final StreamsBuilder b = new StreamsBuilder();
     final List<String> calls = new ArrayList<>();
 
+    private final Processors processors = new Processors();
     private final Map<String, String> topics = new HashMap<>();
     private final List<Object> handles = new ArrayList<>();
     private final List<String> types = new ArrayList<>(); // of the handles' values
@@ -97,6 +99,9 @@ final class Build {
                 case "toTable": return s.toTable(named, keyValue(o, v));
                 case "groupByKey": return s.groupByKey(grouped(o.name(), v));
                 case "groupBy": return s.groupBy(keyMaker(kf, kn, v), grouped(o.name(), v));
+                case "process": return processors.process(s, i, o, v);
+                case "processValues": return processors.processValues(s, i, o, v);
+                case "processTable": return processors.processTable(s, o, t.queryableStoreName(), v, w);
                 case "joinTable": return s.join(t, joiner(f, n, v, w), joined(o.name(), v, w));
                 case "joinTableWithKey": return s.join(t, joinerWithKey(f, n, v, w), joined(o.name(), v, w));
                 case "leftJoinTable": return s.leftJoin(t, joiner(f, n, v, w), joined(o.name(), v, w));
@@ -128,6 +133,8 @@ final class Build {
                     return t.join(right, foreignKey(kf, kn, v), joiner(f, n, v, w), TableJoined.as(o.name()), keyValue(o, r));
                 case "table.leftJoinForeign":
                     return t.leftJoin(right, foreignKey(kf, kn, v), joiner(f, n, v, w), TableJoined.as(o.name()), keyValue(o, r));
+                case "table.transformValues":
+                    return kept ? t.transformValues(transformer(f, n, v, u), keyValue(o, r), named) : t.transformValues(transformer(f, n, v, u), named);
                 case "table.groupBy": return t.groupBy(both(kf, kn, f, n, v, u), grouped(o.name(), u));
                 case "table.filter": return kept ? t.filter(predicate(f, n, v), named, keyValue(o, r)) : t.filter(predicate(f, n, v), named);
                 case "table.filterNot": return kept ? t.filterNot(predicate(f, n, v), named, keyValue(o, r)) : t.filterNot(predicate(f, n, v), named);
@@ -231,11 +238,17 @@ final class Build {
 
     /** Whether a program would not mention the store. With count it matters: given a Materialized without a name, it wastes a generated one. */
     private static boolean plain(Program.Op o) {
-        return o.store() == null && o.knobs() == null;
+        return o.store() == null && o.knobs() == null && o.retention() == 0;
     }
 
     private static <S extends StateStore> Materialized<Object, Object, S> materialized(Program.Op o, String v) {
         Materialized<Object, Object, S> m = o.store() == null ? Materialized.with(serde("S"), serde(v)) : Materialized.as(o.store());
+        if (o.history() > 0) {
+            m = (Materialized) Materialized.as(Stores.persistentVersionedKeyValueStore(o.store(), Duration.ofMillis(o.history())));
+        }
+        if (o.retention() > 0) {
+            m = m.withRetention(Duration.ofMillis(o.retention()));
+        }
         m = m.withKeySerde(serde("S")).withValueSerde(serde(v));
         if (o.knobs() == null) {
             return m;

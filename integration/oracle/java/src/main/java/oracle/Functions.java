@@ -20,7 +20,10 @@ import org.apache.kafka.streams.kstream.ValueJoinerWithKey;
 import org.apache.kafka.streams.kstream.ValueJoinerWithStreamAndMappedKey;
 import org.apache.kafka.streams.kstream.ValueMapper;
 import org.apache.kafka.streams.kstream.ValueMapperWithKey;
+import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
+import org.apache.kafka.streams.kstream.ValueTransformerWithKeySupplier;
 import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.processor.ProcessorContext;
 
 /**
  * The functions that programs name, as in functions.go. They treat nulls as Millrace does: a function that makes a value of values is not called for a null,
@@ -282,5 +285,20 @@ final class Functions {
 
     static Reducer<Object> unreducer(String f, int n, String v) {
         return (a, x) -> as(subtract(f, n, text(a, v), "", text(x, v)), v);
+    }
+
+    static ValueTransformerWithKeySupplier<Object, Object, Object> transformer(String f, int n, String v, String u) {
+        return () -> new ValueTransformerWithKey<>() {
+            @Override public void init(ProcessorContext context) { }
+
+            @Override public Object transform(Object k, Object x) {
+                if (x == null) {
+                    return (hash(keyText(k)) + n) % 2 == 0 ? null : as(withKey(keyText(k), "gone"), u);
+                }
+                return as(withKey(keyText(k), map(f, n, text(x, v))), u);
+            }
+
+            @Override public void close() { }
+        };
     }
 }
