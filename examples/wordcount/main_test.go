@@ -1,10 +1,12 @@
 package main
 
 import (
-	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/millrace/millrace/examples/internal/demo"
 )
 
 // The program as a newcomer starts it: a broker inside, the text, lines from standard input, a clean end.
@@ -18,11 +20,16 @@ func TestRunsToTheEndOfItsInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	stdin := os.Stdin
-	os.Stdin = f
-	defer func() { os.Stdin = stdin }()
-	if err := run(context.Background(), "", "wordcount", t.TempDir(), true, 2, false); err != nil {
+	c := newCounted()
+	if err := demo.Run(t.Context(), program(c, f), demo.Options{AppID: "wordcount", StateDir: t.TempDir(), ExactlyOnce: true, Partitions: 2}); err != nil {
 		t.Fatal(err)
+	}
+	want := map[string]int64{}
+	for _, word := range words(text + " to be or not to be") {
+		want[word]++
+	}
+	if !maps.Equal(c.latest, want) {
+		t.Errorf("counted %v, want %v", c.latest, want)
 	}
 }
 

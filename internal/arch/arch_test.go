@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 
 	// What a user may import, and the brokers. Whatever is below internal is closed to them by the compiler.
 	"integration/…": {"streams…", "state…", "tasks", "topology", "rebalance…", "iq…", "integration/…"},
-	"examples/…":    {"streams…", "iq…", "integration/devbroker"},
+	"examples/…":    {"streams…", "iq…", "integration/devbroker", "examples/internal/…"},
 	"cmd/…":         {"…"},
 	"internal/…":    nil,
 }
