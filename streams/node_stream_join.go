@@ -102,6 +102,63 @@ func (n *streamJoin[K, V, W, R]) give(r rec[K, V], result R, ts int64) {
 	n.forward(rec[K, R]{r.key, result, ts, r.headers, r.nullKey, n.null != nil && n.null(result)})
 }
 
+// selfJoin pairs the records of a stream with each other, and each with itself, from one store (F-055). The order of results is that of the two stores that
+// a join has otherwise: what the record finds as one of the left side, then what it finds as one of the right side, with itself where its own time is in
+// between.
+type selfJoin[K, V, R any] struct {
+	base
+	children[K, R]
+	w     window.JoinSpec
+	store *windowStore[K, V]
+	f     joiner[K, V, V, R]
+	now   int64 // greatest time of a record, -1 before the first
+	null  func(R) bool
+}
+
+func newSelfJoin[K, V, R any](b base, w window.JoinSpec, store *windowStore[K, V], f joiner[K, V, V, R]) *selfJoin[K, V, R] {
+	return &selfJoin[K, V, R]{base: b, w: w, store: store, f: f, now: -1, null: isNull[R]()}
+}
+
+func (n *selfJoin[K, V, R]) process(r rec[K, V]) {
+	if r.nullKey || r.nullValue {
+		n.t.ctx.Drop("null key or value in a join")
+		return
+	}
+	n.enter()
+	n.now = max(n.now, r.ts)
+	// A record that its store would not take does not meet itself either.
+	meetsItself := r.ts > n.now-(n.w.Size()+n.w.Grace)+1
+	key := n.store.encodeKey(r.key)
+	n.each(key, r.ts-n.w.Before, r.ts+n.w.After, func(start int64, other V) { n.give(r, r.value, other, max(r.ts, start)) })
+	n.each(key, r.ts-n.w.After, r.ts+n.w.Before, func(start int64, other V) {
+		if start > r.ts && meetsItself {
+			meetsItself = false
+			n.give(r, r.value, r.value, r.ts)
+		}
+		n.give(r, other, r.value, max(r.ts, start))
+	})
+	if meetsItself {
+		n.give(r, r.value, r.value, r.ts)
+	}
+}
+
+// each calls f with the records of a key between two times.
+func (n *selfJoin[K, V, R]) each(key []byte, from, to int64, f func(start int64, value V)) {
+	it := n.store.store.Fetch(key, max(0, from), max(0, to), false)
+	for it.Next() {
+		f(it.Start(), n.store.decodeValue(it.Value()))
+	}
+	if err := it.Close(); err != nil {
+		n.t.storeFailed(n.store.spec.Name, "fetch", err)
+	}
+}
+
+func (n *selfJoin[K, V, R]) give(r rec[K, V], left, right V, ts int64) {
+	n.enter()
+	result := n.f(r.key, left, true, right, true)
+	n.forward(rec[K, R]{r.key, result, ts, r.headers, r.nullKey, n.null != nil && n.null(result)})
+}
+
 // giveUnmatched gives the parked records of both sides whose window has closed, with the time they had and the headers of r, which made the time pass.
 func (n *streamJoin[K, V, W, R]) giveUnmatched(r rec[K, V]) {
 	t := n.side.tracker

@@ -325,6 +325,7 @@ type builderOptions struct {
 	json         bool
 	requireNames bool
 	reuseSources bool
+	selfJoins    bool
 	wrap         func(node string, next ProcessFunc) ProcessFunc
 	errs         []error
 }
@@ -347,6 +348,10 @@ var (
 	// ReuseSourceTopics restores source tables from their topic, which must be compacted, instead of from a changelog: half the storage (KIP-295). Such a
 	// store is not kept warm on standbys. Turning it on or off changes the topics of an application.
 	ReuseSourceTopics = BuilderOnly{func(o *builderOptions) { o.reuseSources = true }}
+	// SingleStoreSelfJoin keeps one store instead of two where a stream is joined with itself (KIP-862). Results and their order stay the same, but for what
+	// follows from that no record is without a partner: left and outer joins give no record alone, be it late or without a key. Turning it on or off changes
+	// the topics of an application.
+	SingleStoreSelfJoin = BuilderOnly{func(o *builderOptions) { o.selfJoins = true }}
 )
 
 // serdeFor finds the serde of an operator's key or value: the one given to it, the one that came down the stream, the builder's own, the one that the

@@ -88,6 +88,13 @@ func joinStreams[K, V, W, R any](s *Stream[K, V], other *Stream[K, W], given any
 	}
 	sources := copartition(from, with)
 	st := c.add(func(g *topology.Graph) {
+		// Where a record is not in its own window, Kafka Streams pairs it with itself all the same; we leave such a join as it is.
+		itself := w.Before >= 0 && w.After >= 0
+		if f, ok := any(f).(joiner[K, V, V, R]); ok && c.b.opts.selfJoins && itself && c.b.resolve(from.name) == c.b.resolve(with.name) {
+			c.selfJoin(g, n, w, this, key, left, f, from)
+			c.copartitioned(g, sources)
+			return
+		}
 		for _, st := range stores {
 			c.addStore(g, st, c.opts.joinStores != "")
 		}
@@ -115,6 +122,15 @@ func joinStreams[K, V, W, R any](s *Stream[K, V], other *Stream[K, W], given any
 	}, from.step, with.step)
 	st.name, st.relaxed = n.merge, kind != joinInner
 	return &Stream[K, R]{above{b: s.b, step: st, name: n.merge, sources: sources}, serdes[K, R]{key: key}}
+}
+
+// selfJoin writes the two nodes of the join of a stream with itself in place of the five of others.
+func (c *call) selfJoin[K, V, R any](g *topology.Graph, n joinNames, w window.JoinSpec, store topology.Store, key serde.Serde[K], value serde.Serde[V], f joiner[K, V, V, R], from above) {
+	c.addStore(g, store, c.opts.joinStores != "")
+	c.nodeNamed(g, n.thisWindowed, specOf(func(t *task, n *nodeInfo) sink[K, V] { return newJoinWindow(base{t, n}, store, key, value) }), []string{store.Name}, from.name)
+	c.nodeNamed(g, n.merge, specOf(func(t *task, n *nodeInfo) sink[K, V] {
+		return newSelfJoin(base{t, n}, w, openWindow(t, store, key, value), f)
+	}), []string{store.Name}, n.thisWindowed)
 }
 
 // joinNames are the names of a stream-stream join's nodes, and of its stores without their ending.

@@ -35,13 +35,14 @@ func concat(a, v string) string                             { return a + v }
 func enrich(v, w string) string                             { return v + w }
 func enrichLeft(v, w string, _ bool) string                 { return v + w }
 func enrichOuter(v string, _ bool, w string, _ bool) string { return v + w }
+
 type identity struct{}
 
 func (identity) Transform(_ *streams.FixedKeyContext[string, string], _, v string, ok bool) (string, bool, error) {
 	return v, ok, nil
 }
 
-func foreign(_, v string) (string, bool)                    { return v, true }
+func foreign(_, v string) (string, bool) { return v, true }
 
 var within = window.Within(time.Second).Grace(time.Second)
 
@@ -460,7 +461,23 @@ var topologies = map[string]func(b *streams.Builder){
 		t.ToStream().To(text("out"))
 		in(b).JoinTable(t.Filter(all), enrich).To(text("joined"))
 	},
+	"self_join": func(b *streams.Builder) {
+		s := in(b)
+		s.Join(s, enrich, within).To(text("out"))
+		s.To(text("copy"))
+	},
+	"self_join_two_handles": func(b *streams.Builder) {
+		in(b).LeftJoin(in(b), enrichLeft, within, streams.Named("joining"), streams.StoreName("kept")).To(text("out"))
+	},
+	"self_join_repartitioned": func(b *streams.Builder) {
+		s := in(b).SelectKey(value)
+		s.OuterJoin(s, enrichOuter, within).GroupByKey().Count("counts").ToStream().To(counts("out"))
+		s.Join(b.Stream(text("other")), enrich, within).To(text("more"))
+	},
 }
+
+// optimised are the options of the programs whose names begin so.
+var optimised = map[string]streams.BuilderOption{"self_join": streams.SingleStoreSelfJoin}
 
 // Every program is described as Java Kafka Streams describes it, byte for byte.
 func TestDescribe(t *testing.T) {
@@ -470,7 +487,13 @@ func TestDescribe(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b := streams.NewBuilder()
+			var opts []streams.BuilderOption
+			for prefix, o := range optimised {
+				if strings.HasPrefix(name, prefix) {
+					opts = append(opts, o)
+				}
+			}
+			b := streams.NewBuilder(opts...)
 			topologies[name](b)
 			top, err := b.Build()
 			if err != nil {

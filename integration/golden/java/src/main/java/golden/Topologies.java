@@ -7,12 +7,14 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.function.Consumer;
 
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.*;
 import org.apache.kafka.streams.processor.api.FixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.FixedKeyRecord;
@@ -399,6 +401,31 @@ public final class Topologies {
             t.toStream().to("out", STRINGS_OUT);
             in(b).join(t.filter((k, v) -> true), Topologies::enrich).to("joined", STRINGS_OUT);
         });
+        ALL.put("self_join", b -> {
+            KStream<String, String> s = in(b);
+            s.join(s, Topologies::enrich, WITHIN, JOINED).to("out", STRINGS_OUT);
+            s.to("copy", STRINGS_OUT);
+        });
+        ALL.put("self_join_two_handles", b -> in(b).leftJoin(in(b), Topologies::enrich, WITHIN, JOINED.withName("joining").withStoreName("kept"))
+            .to("out", STRINGS_OUT));
+        ALL.put("self_join_repartitioned", b -> {
+            KStream<String, String> s = in(b).selectKey((k, v) -> v);
+            s.outerJoin(s, Topologies::enrich, WITHIN, JOINED).groupByKey().count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
+            s.join(other(b), Topologies::enrich, WITHIN, JOINED).to("more", STRINGS_OUT);
+        });
+    }
+
+    /** Programs whose names begin so are built with an optimisation. */
+    static final Map<String, String> OPTIMISED = Map.of("self_join", StreamsConfig.SINGLE_STORE_SELF_JOIN);
+
+    static Properties optimisation(String name) {
+        Properties p = new Properties();
+        OPTIMISED.forEach((prefix, optimisation) -> {
+            if (name.startsWith(prefix)) {
+                p.put(StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, optimisation);
+            }
+        });
+        return p;
     }
 
     static final class Forward implements Processor<String, String, String, String> {
@@ -429,7 +456,7 @@ public final class Topologies {
         for (Map.Entry<String, Consumer<StreamsBuilder>> e : ALL.entrySet()) {
             StreamsBuilder b = new StreamsBuilder();
             e.getValue().accept(b);
-            Files.writeString(Path.of(args[0], e.getKey() + ".txt"), b.build().describe().toString());
+            Files.writeString(Path.of(args[0], e.getKey() + ".txt"), b.build(optimisation(e.getKey())).describe().toString());
         }
     }
 }
