@@ -18,7 +18,7 @@ GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 kafka_packages = $(shell grep -rl --include='*_test.go' '^//go:build kafka' integration | xargs -rn1 dirname | sort -u | sed 's|^|./|')
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-kafka lint bench kafka coverage-ids
+.PHONY: help run test test-kafka lint bench kafka coverage-ids features
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -58,3 +58,6 @@ kafka: ## start a real Apache Kafka until Ctrl-C (KAFKA="-port 9092 -nodes 3 -ve
 
 coverage-ids: ## list the items of the specifications that no test names
 	$(GO) run ./internal/coverageids
+
+features: ## write docs/features.md from the tests that it names, which must pass
+	$(GO) run ./internal/features
