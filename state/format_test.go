@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestGoldenBytes pins the formats that Java Kafka Streams reads and writes, too.
+// TestGoldenBytes pins the formats that Java Kafka Streams reads and writes, too. F-160, F-165, F-167.
 func TestGoldenBytes(t *testing.T) {
 	key := []byte("key")
 	for name, c := range map[string]struct {

@@ -94,6 +94,7 @@ func Example() {
 	}
 }
 
+// F-010.
 func ExampleStream_Filter() {
 	b := streams.NewBuilder()
 	b.Stream(lines).
@@ -108,6 +109,7 @@ func ExampleStream_Filter() {
 	// [kept]: null, to be
 }
 
+// F-012.
 func ExampleStream_MapValues() {
 	b := streams.NewBuilder()
 	b.Stream(lines).
@@ -145,6 +147,7 @@ func ExampleStream_TryMapValues() {
 	// [numbers]: null, 3
 }
 
+// F-012.
 func ExampleStream_FlatMapValues() {
 	b := streams.NewBuilder()
 	b.Stream(lines).
@@ -159,7 +162,7 @@ func ExampleStream_FlatMapValues() {
 	// [words]: null, be
 }
 
-// With an iterator there is no slice.
+// With an iterator there is no slice. F-012.
 func ExampleStream_FlatMapValuesSeq() {
 	b := streams.NewBuilder()
 	b.Stream(lines).
@@ -174,6 +177,7 @@ func ExampleStream_FlatMapValuesSeq() {
 	// [words]: null, not
 }
 
+// F-011.
 func ExampleStream_Map() {
 	b := streams.NewBuilder()
 	b.Stream(lines).
@@ -187,6 +191,7 @@ func ExampleStream_Map() {
 	// [lengths]: HAMLET, 5
 }
 
+// F-011.
 func ExampleStream_FlatMap() {
 	b := streams.NewBuilder()
 	b.Stream(lines).
@@ -205,7 +210,7 @@ func ExampleStream_FlatMap() {
 	// [positions]: be, 1
 }
 
-// Whole records: nulls, time and headers.
+// Whole records: nulls, time and headers. F-139.
 func ExampleStream_MapRecords() {
 	checked := streams.NewTopic("users-checked", serde.String, serde.JSON[User]())
 	b := streams.NewBuilder()
@@ -232,7 +237,7 @@ func ExampleStream_MapRecords() {
 	// 8 { } true 12:01:00  false
 }
 
-// Changes of a table may be deletions. A function that looks at key and value sees the zero value of a null, unless nulls are dropped before.
+// Changes of a table may be deletions. A function that looks at key and value sees the zero value of a null, unless nulls are dropped before. F-010, F-024.
 func ExampleStream_DropNulls() {
 	b := streams.NewBuilder()
 	changes := b.Table(users).ToStream()
@@ -249,7 +254,7 @@ func ExampleStream_DropNulls() {
 	// [zero]: 7, null
 }
 
-// A changed key means another partition: what needs the records of a key in one place goes through a topic of the application.
+// A changed key means another partition: what needs the records of a key in one place goes through a topic of the application. F-011, F-028.
 func ExampleStream_SelectKey() {
 	b := streams.NewBuilder()
 	b.Stream(views).
@@ -265,6 +270,7 @@ func ExampleStream_SelectKey() {
 	// [views]: 7, Ann looks at /home
 }
 
+// F-014.
 func ExampleStream_Merge() {
 	b := streams.NewBuilder()
 	b.Stream(lines).Merge(b.Stream(words)).Print("both")
@@ -278,7 +284,7 @@ func ExampleStream_Merge() {
 	// [both]: null, to be
 }
 
-// A record goes to the first branch whose condition it meets.
+// A record goes to the first branch whose condition it meets. F-015.
 func ExampleStream_Split() {
 	b := streams.NewBuilder()
 	split := b.Stream(orders).Split(streams.Named("orders-"))
@@ -295,7 +301,7 @@ func ExampleStream_Split() {
 	// [free]: null, {7 bag 0}
 }
 
-// The topic of each record is computed. It must exist.
+// The topic of each record is computed. It must exist. F-017.
 func ExampleStream_Route() {
 	b := streams.NewBuilder()
 	b.Stream(lines).Route(func(r streams.Record[string, string], from streams.Origin) string {
@@ -310,6 +316,7 @@ func ExampleStream_Route() {
 	// [lines lines-hamlet]
 }
 
+// F-021, F-051.
 func ExampleStream_Repartition() {
 	b := streams.NewBuilder()
 	b.Stream(lines).
@@ -331,6 +338,7 @@ func ExampleStream_Repartition() {
 	// [placed]: to be, in task 1_1
 }
 
+// F-023.
 func ExampleStream_ToTable() {
 	b := streams.NewBuilder()
 	b.Stream(lines).ToTable(streams.Materialized("latest"))
@@ -346,7 +354,7 @@ func ExampleStream_ToTable() {
 	// or not true
 }
 
-// A left join says about the row that may be missing whether it is there.
+// A left join says about the row that may be missing whether it is there. F-105.
 func ExampleStream_LeftJoinTable() {
 	b := streams.NewBuilder()
 	b.Stream(views).
@@ -369,7 +377,7 @@ func ExampleStream_LeftJoinTable() {
 	// [views]: 8, somebody looks at /help
 }
 
-// Payments are up to an hour after the order, and at most a minute before it.
+// Payments are up to an hour after the order, and at most a minute before it. F-090, F-096.
 func ExampleStream_Join() {
 	b := streams.NewBuilder()
 	b.Stream(orders).
@@ -388,7 +396,7 @@ func ExampleStream_Join() {
 	// [settled]: 1, pen: 2 of 2 paid
 }
 
-// An order without a payment is given when its time is over: when a later record of either stream shows that.
+// An order without a payment is given when its time is over: when a later record of either stream shows that. F-097.
 func ExampleStream_LeftJoin() {
 	b := streams.NewBuilder()
 	b.Stream(orders).
@@ -413,7 +421,7 @@ func ExampleStream_LeftJoin() {
 	// [orders]: 1, pen: unpaid
 }
 
-// An aggregation of a changed key, cut into the steps that its topology has.
+// An aggregation of a changed key, cut into the steps that its topology has. F-028, F-038, F-041.
 func ExampleTopology_Describe() {
 	b := streams.NewBuilder()
 	b.Stream(lines).
@@ -446,6 +454,7 @@ func ExampleTopology_Describe() {
 	//       <-- by-line-repartition-source
 }
 
+// F-058, F-060.
 func ExampleGrouped_Count() {
 	b := streams.NewBuilder()
 	b.Stream(orders).
@@ -463,6 +472,7 @@ func ExampleGrouped_Count() {
 	// [count]: pen, 2
 }
 
+// F-058.
 func ExampleGrouped_Reduce() {
 	b := streams.NewBuilder()
 	b.Stream(orders).
@@ -497,6 +507,7 @@ func (s Stats) Subtract(_ string, o Order) Stats { return Stats{s.Orders - 1, s.
 
 func noStats() Stats { return Stats{} }
 
+// F-058.
 func ExampleGrouped_Aggregate() {
 	b := streams.NewBuilder(streams.DefaultJSON)
 	b.Stream(orders).
@@ -523,7 +534,7 @@ func (b *Basket) Add(_ string, o Order) *Basket {
 	return &Basket{append(slices.Clone(b.Items), o.SKU)}
 }
 
-// An aggregator that returns nil deletes the row.
+// An aggregator that returns nil deletes the row. F-058.
 func ExampleGrouped_Aggregate_deletion() {
 	b := streams.NewBuilder(streams.DefaultJSON)
 	b.Stream(orders).
@@ -545,7 +556,7 @@ func ExampleGrouped_Aggregate_deletion() {
 	// [items]: 7, null
 }
 
-// Orders per hour: each is counted in the window of its own time, also when it comes late.
+// Orders per hour: each is counted in the window of its own time, also when it comes late. F-080, F-082.
 func ExampleGrouped_WindowedBy() {
 	b := streams.NewBuilder()
 	b.Stream(orders).
@@ -572,7 +583,7 @@ func ExampleGrouped_WindowedBy() {
 	// map[late for its window:1]
 }
 
-// Hopping windows overlap, so a record is in several of them.
+// Hopping windows overlap, so a record is in several of them. F-081.
 func ExampleGrouped_WindowedBy_hopping() {
 	b := streams.NewBuilder()
 	b.Stream(orders).
@@ -593,7 +604,7 @@ func ExampleGrouped_WindowedBy_hopping() {
 	// [window]: 12:30-13:30, 1
 }
 
-// Rows that stop matching are deleted from the result.
+// Rows that stop matching are deleted from the result. F-066.
 func ExampleTable_Filter() {
 	b := streams.NewBuilder()
 	b.Table(users).
@@ -612,7 +623,7 @@ func ExampleTable_Filter() {
 	// [north]: 7, null
 }
 
-// Tables join by key. A change on either side updates the result.
+// Tables join by key. A change on either side updates the result. F-111.
 func ExampleTable_OuterJoin() {
 	b := streams.NewBuilder()
 	b.Table(users).
@@ -635,7 +646,7 @@ func ExampleTable_OuterJoin() {
 	// [people]: 7, null
 }
 
-// Each order refers to a customer. When the customer changes, so do the results of all its orders.
+// Each order refers to a customer. When the customer changes, so do the results of all its orders. F-116.
 func ExampleTable_LeftJoinForeign() {
 	b := streams.NewBuilder()
 	customerOf := func(_ string, o Order) (string, bool) { return o.Customer, o.Customer != "" }
@@ -663,7 +674,7 @@ func ExampleTable_LeftJoinForeign() {
 	// [labels]: 3, cup for somebody
 }
 
-// A grouped table takes the old row off before it adds the new one.
+// A grouped table takes the old row off before it adds the new one. F-061, F-063.
 func ExampleTable_GroupBy() {
 	b := streams.NewBuilder(streams.DefaultJSON)
 	b.Table(orders).
@@ -683,7 +694,7 @@ func ExampleTable_GroupBy() {
 	// [stats]: bag, {1 80}
 }
 
-// One handle names a table's store for processors, tests and queries.
+// One handle names a table's store for processors, tests and queries. F-073, F-149.
 func ExampleTable_Store() {
 	b := streams.NewBuilder()
 	perSKU := b.Stream(orders).GroupBy(bySKU).Count("orders-per-sku")
@@ -738,6 +749,7 @@ func (d *dedup) Process(ctx *streams.Context[string, Order], r streams.Record[st
 	return nil
 }
 
+// F-025, F-138.
 func ExampleStream_Process() {
 	b := streams.NewBuilder()
 	b.Stream(orders).
@@ -757,7 +769,7 @@ func ExampleStream_Process() {
 	// [once]: 1, { pen 0}
 }
 
-// What cannot change the key needs no repartition topic afterwards.
+// What cannot change the key needs no repartition topic afterwards. F-026.
 func ExampleStream_ProcessValuesFunc() {
 	b := streams.NewBuilder()
 	b.Stream(orders).
@@ -782,7 +794,7 @@ func ExampleStream_ProcessValuesFunc() {
 	// [spent]: 7, 82
 }
 
-// A window store of a processor's own.
+// A window store of a processor's own. F-164.
 func ExampleNewWindowStore() {
 	perMinute := streams.NewWindowStore("per-minute", serde.String, serde.Int64, time.Minute, streams.Retention(time.Hour))
 	b := streams.NewBuilder()
@@ -806,7 +818,7 @@ func ExampleNewWindowStore() {
 	// 12:01 2
 }
 
-// The time of a record may be in its content.
+// The time of a record may be in its content. F-154.
 func ExampleTopic_TimestampFrom() {
 	dated := lines.TimestampFrom(func(_, line string) time.Time {
 		day, _, _ := strings.Cut(line, " ")
@@ -826,7 +838,7 @@ func ExampleTopic_TimestampFrom() {
 	// 2026-03-01 2026-03-01 to be
 }
 
-// Records with a key go where Java's producer would put them, unless the topic says otherwise.
+// Records with a key go where Java's producer would put them, unless the topic says otherwise. F-019.
 func ExampleTopic_PartitionBy() {
 	byLength := words.PartitionBy(func(r streams.Record[string, string], partitions int) streams.Placement {
 		if r.NullValue {
@@ -912,7 +924,7 @@ func ExampleErrorHandler() {
 	// [lines bad-numbers] <nil>
 }
 
-// Caches send the last of several updates per key and commit. NoCaching sends all.
+// Caches send the last of several updates per key and commit. NoCaching sends all. F-076, F-176.
 func ExampleNoCaching() {
 	b := streams.NewBuilder()
 	g := b.Stream(lines).GroupByKey()
@@ -931,7 +943,7 @@ func ExampleNoCaching() {
 	// [cached]: k, 2
 }
 
-// Keys of windows in a topic have Java's form, key and start.
+// Keys of windows in a topic have Java's form, key and start. F-078.
 func ExampleWindowedStream_To() {
 	perHour := streams.NewTopic("per-hour", window.Serde(serde.String, time.Hour), serde.Int64)
 	b := streams.NewBuilder()
@@ -951,7 +963,7 @@ func ExampleWindowedStream_To() {
 	// true 1
 }
 
-// The result of several partitions has no order over keys; a table does not need one.
+// The result of several partitions has no order over keys; a table does not need one. F-033.
 func Example_partitions() {
 	b := streams.NewBuilder()
 	b.Stream(lines).

@@ -577,7 +577,7 @@ func marked(t *testing.T) (lines []int) {
 	return lines
 }
 
-// Every misuse is found at Build, once, with its operator, its line and its cause, and none panics. F-037, F-038, F-040, F-041, F-046.
+// Every misuse is found at Build, once, with its operator, its line and its cause, and none panics. F-037, F-038, F-040, F-041, F-045, F-046, F-095.
 func TestMisuse(t *testing.T) {
 	lines := marked(t)
 	for _, c := range misuses() {

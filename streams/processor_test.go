@@ -44,7 +44,7 @@ func (m *measure) Process(ctx *streams.FixedKeyContext[string, string], r stream
 	return task.Err()
 }
 
-// A FixedKeyContext has everything of a TaskContext.
+// A FixedKeyContext has everything of a TaskContext. F-140, F-142, F-143, F-147, F-150, F-151, F-152.
 func TestFixedKeyContext(t *testing.T) {
 	in := streams.NewTopic("in", serde.String, serde.String)
 	out := streams.NewTopic("out", serde.String, serde.String)

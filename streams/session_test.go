@@ -313,7 +313,7 @@ func TestF087SessionsSurvive(t *testing.T) {
 		k@40 -> k[0,30]=null@30 k[0,40]=5@40`)
 }
 
-// The store of a table of sessions, in a processor and in a test, over several partitions.
+// The store of a table of sessions, in a processor and in a test, over several partitions. F-167.
 func TestSessionStoreOfATable(t *testing.T) {
 	b := streams.NewBuilder()
 	table := b.Stream(leftTopic).GroupByKey().SessionsBy(window.Session(10*ms)).Count("sessions", streams.Retention(time.Hour))
@@ -355,6 +355,7 @@ func sessionsText(rows func(func(window.Windowed[string], int64) bool)) string {
 	return strings.Join(s, " ")
 }
 
+// F-167.
 func TestSessionStoreInAProcessor(t *testing.T) {
 	eachKind(t, func(t *testing.T, opts []streams.StoreOption, settle func(p *inProcessor)) {
 		h := streams.NewSessionStore("s", serde.String, serde.Int64, append([]streams.StoreOption{streams.Retention(time.Hour)}, opts...)...)

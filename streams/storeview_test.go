@@ -70,6 +70,7 @@ func pairsText[K, V any](rows iter.Seq2[K, V]) string {
 	return strings.Join(s, " ")
 }
 
+// F-158, F-160.
 func TestKeyValueStoreInAProcessor(t *testing.T) {
 	eachKind(t, func(t *testing.T, opts []streams.StoreOption, settle func(p *inProcessor)) {
 		h := streams.NewKeyValueStore("kv", serde.String, serde.Int64, opts...)
@@ -172,6 +173,7 @@ func TestKeyValueStoreInAProcessor(t *testing.T) {
 	})
 }
 
+// F-164.
 func TestWindowStoreInAProcessor(t *testing.T) {
 	eachKind(t, func(t *testing.T, opts []streams.StoreOption, settle func(p *inProcessor)) {
 		h := streams.NewWindowStore("w", serde.String, serde.String, 10*time.Millisecond, append([]streams.StoreOption{streams.Retention(time.Hour)}, opts...)...)
@@ -249,7 +251,7 @@ func TestWindowStoreInAProcessor(t *testing.T) {
 	})
 }
 
-// Rows of a window store live as long as its retention, in stream time.
+// Rows of a window store live as long as its retention, in stream time. F-091.
 func TestWindowStoreForgets(t *testing.T) {
 	h := streams.NewWindowStore("w", serde.String, serde.String, time.Minute, streams.Retention(time.Hour))
 	p := newInProcessor(t, h)
@@ -384,7 +386,7 @@ func TestStoreWithBytesOfAnotherType(t *testing.T) {
 	}
 }
 
-// A store that was not given to the operator is a bug of the program.
+// A store that was not given to the operator is a bug of the program. F-133, F-149.
 func TestStoreThatWasNotGiven(t *testing.T) {
 	h := streams.NewKeyValueStore("kv", serde.String, serde.String)
 	p := newInProcessor(t)

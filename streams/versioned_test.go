@@ -95,6 +95,7 @@ func TestF066FilterOfAVersionedTable(t *testing.T) {
 		L a=2@25 -> a@25`)
 }
 
+// F-169.
 func TestVersionedStoresInProcessorsAndTests(t *testing.T) {
 	store := streams.NewVersionedStore("prices", serde.String, serde.String, 20*time.Millisecond)
 	b := streams.NewBuilder()
@@ -136,6 +137,7 @@ func TestVersionedStoresInProcessorsAndTests(t *testing.T) {
 	}
 }
 
+// F-171.
 func TestVersionedMisuse(t *testing.T) {
 	for name, build := range map[string]func(b *streams.Builder){
 		"no store":     func(b *streams.Builder) { b.Table(leftTopic, streams.Versioned(time.Hour)) },

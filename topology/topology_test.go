@@ -192,7 +192,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Nodes that share a store are one sub-topology; numbers follow the names of the sources (F-202, F-204).
+// Nodes that share a store are one sub-topology; numbers follow the names of the sources (F-202, F-204). F-133.
 func TestGrouping(t *testing.T) {
 	g := NewGraph()
 	g.Add(Node{Name: "z", Kind: Source, Topics: []string{"1"}})

@@ -100,7 +100,7 @@ func awaitCommitted(t *testing.T, b *devbroker.Broker, group, topic string, n in
 	t.Fatalf("%d is committed, want %d", at, n)
 }
 
-// B-028, M-26, M-51, M-63: instances come and go in the middle of transactions. None fails, and the result is exact.
+// B-028, M-26, M-51, M-63: instances come and go in the middle of transactions. None fails, and the result is exact. F-188.
 func TestB028InstancesComeAndGo(t *testing.T) {
 	bubble(t, func(t *testing.T, b *devbroker.Broker) {
 		topology := build(t, countEach)

@@ -40,7 +40,7 @@ type message struct {
 }
 
 // Every failure that a newcomer meets ends in an error of App.Run that says what to do, and never in silence. The texts are in testdata/messages.txt, to be
-// read there. B-022 (a directory in use), B-049 (partitions of an internal topic), B-050 (a store of another shape) are among them.
+// read there. B-022 (a directory in use), B-049 (partitions of an internal topic), B-050 (a store of another shape) are among them. F-184.
 func TestMessages(t *testing.T) {
 	numbers := streams.NewTopic("lines", serde.Int64, serde.Int64)
 	table := []message{

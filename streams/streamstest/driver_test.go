@@ -74,7 +74,7 @@ func TestWordCount(t *testing.T) {
 	}
 }
 
-// B-002: late and boundary records in hopping windows, with Java's results.
+// B-002: late and boundary records in hopping windows, with Java's results. F-081, F-082.
 func TestB002HoppingWindowsAtTheirBounds(t *testing.T) {
 	b := streams.NewBuilder()
 	b.Stream(lines).GroupByKey().
@@ -104,7 +104,7 @@ func TestB002HoppingWindowsAtTheirBounds(t *testing.T) {
 	}
 }
 
-// B-003: wall-clock punctuation keeps its grid, and missed slots become one call.
+// B-003: wall-clock punctuation keeps its grid, and missed slots become one call. F-143, F-145.
 func TestB003WallClockPunctuation(t *testing.T) {
 	var calls []int64
 	b := streams.NewBuilder()
@@ -160,7 +160,7 @@ func (p *streamTicker) Process(*streams.Context[string, string], streams.Record[
 	return nil
 }
 
-// B-004: what one child changes must not reach its sibling.
+// B-004: what one child changes must not reach its sibling. F-032, F-139.
 func TestB004SiblingsDoNotShareChanges(t *testing.T) {
 	b := streams.NewBuilder()
 	s := b.Stream(lines)
@@ -181,7 +181,7 @@ func TestB004SiblingsDoNotShareChanges(t *testing.T) {
 	}
 }
 
-// B-012: tombstones when a table is built from a stream; reduce and aggregate skip nulls.
+// B-012: tombstones when a table is built from a stream; reduce and aggregate skip nulls. F-023, F-058.
 func TestB012TombstonesOfTables(t *testing.T) {
 	b := streams.NewBuilder()
 	s := b.Stream(lines)
@@ -311,7 +311,7 @@ func TestErrorHandlers(t *testing.T) {
 
 var counts2 = streams.NewTopic("counts2", serde.String, serde.Int64)
 
-// A processor's own store, read and written, with its changelog; a crash loses what was not committed and does it again.
+// A processor's own store, read and written, with its changelog; a crash loses what was not committed and does it again. F-149.
 func TestProcessorStoreSurvivesACrash(t *testing.T) {
 	seen := streams.NewKeyValueStore("seen", serde.String, serde.Int64)
 	b := streams.NewBuilder()
@@ -339,7 +339,7 @@ func TestProcessorStoreSurvivesACrash(t *testing.T) {
 	}
 }
 
-// Branches go to the first condition that holds; a merge takes both.
+// Branches go to the first condition that holds; a merge takes both. F-014, F-015.
 func TestSplitAndMerge(t *testing.T) {
 	b := streams.NewBuilder()
 	sp := b.Stream(lines).Split()

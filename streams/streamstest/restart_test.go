@@ -52,7 +52,7 @@ func TestCommitEvery(t *testing.T) {
 	}
 }
 
-// A processor that asks for a commit gets one after the record.
+// A processor that asks for a commit gets one after the record. F-148.
 func TestRequestCommit(t *testing.T) {
 	b := streams.NewBuilder()
 	s := b.Stream(lines).ProcessValuesFunc(func(ctx *streams.FixedKeyContext[string, string], r streams.FixedKeyRecord[string, string]) error {
@@ -74,7 +74,7 @@ func TestRequestCommit(t *testing.T) {
 	out.Expect()
 }
 
-// What survives a restart: with the state directory, without it, and without a clean stop.
+// What survives a restart: with the state directory, without it, and without a clean stop. F-191.
 func TestRestartsAndStores(t *testing.T) {
 	kinds := map[string][]streams.StoreOption{
 		"disk": nil, "memory": {streams.InMemory}, "disk without a changelog": {streams.NoLogging}, "memory without a changelog": {streams.InMemory, streams.NoLogging},

@@ -184,7 +184,7 @@ type sale struct {
 	Cents int64  `avro:"cents"`
 }
 
-// A topology reads Avro, keeps Avro in a store, and writes Protobuf. What has no schema goes to the handler, and the record after it is processed.
+// A topology reads Avro, keeps Avro in a store, and writes Protobuf. What has no schema goes to the handler, and the record after it is processed. F-035.
 func TestTopologyFromAvroToProtobuf(t *testing.T) {
 	f, cl := newFake(t)
 	reg := registry.New(cl, registry.AutoRegister())
