@@ -91,7 +91,7 @@ func (upperCase) Transform(_ *streams.FixedKeyContext[string, string], _, v stri
 	return strings.ToUpper(v), ok, nil
 }
 
-type forwarding struct{ upperCase }
+type forwarding struct{}
 
 func (forwarding) Transform(ctx *streams.FixedKeyContext[string, string], _, v string, ok bool) (string, bool, error) {
 	ctx.Forward(streams.FixedKeyRecord[string, string]{})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -89,12 +90,12 @@ func (j *Java) read(out io.Reader) {
 		j.mu.Unlock()
 		ch <- answer.Result
 	}
-	if wait := j.cmd.Wait(); err == io.EOF {
+	if wait := j.cmd.Wait(); wait != nil && errors.Is(err, io.EOF) {
 		err = wait
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.err = fmt.Errorf("oracle: the JVM has ended: %v\n%s", err, j.said.Bytes())
+	j.err = fmt.Errorf("oracle: the JVM has ended: %w\n%s", err, j.said.Bytes())
 	for _, ch := range j.waiting {
 		close(ch)
 	}

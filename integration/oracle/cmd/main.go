@@ -9,6 +9,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -41,12 +42,12 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context) (err error) {
 	java, err := oracle.StartJava(ctx, *threads)
 	if err != nil {
 		return err
 	}
-	defer java.Close()
+	defer func() { err = errors.Join(err, java.Close()) }()
 	if *show || *keep != "" || *file != "" {
 		return one(java)
 	}

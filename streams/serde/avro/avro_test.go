@@ -440,7 +440,7 @@ func TestBadDeclarationsPanic(t *testing.T) {
 	r := registry.New(newFake(t).client)
 	for name, f := range map[string]func(){
 		"no struct": func() { avro.Serde[int](r) },
-		"no schema": func() { avro.SerdeOf[Order](r, `{"type":"recrod"}`) },
+		"no schema": func() { avro.SerdeOf[Order](r, `{"type":"tree"}`) },
 	} {
 		func() {
 			defer func() {

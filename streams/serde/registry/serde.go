@@ -230,8 +230,8 @@ func (s *registered[T]) split(at serde.Place, data []byte) (k key, indexes []int
 	if s.format.Indexes() == nil {
 		return k, nil, rest, nil
 	}
-	after := rest
-	if indexes, after, err = takeIndexes(rest); err != nil {
+	indexes, after, err := takeIndexes(rest)
+	if err != nil {
 		return k, nil, nil, fmt.Errorf("registry: %s of topic %s: %w: %w", part(at), at.Topic, ErrForm, err)
 	}
 	k.indexes = string(rest[:len(rest)-len(after)])
