@@ -8,9 +8,9 @@ import (
 // Session is a store of one value per key and session. Both ends of a session are inclusive.
 //
 // Its stream time is the greatest session end that was ever put. Sessions that end at stream time − retention or before are expired: reads don't show them,
-// puts of them are dropped and counted, though they are in the changelog, and they are deleted segment by segment. With caching, a session that ends exactly
-// at stream time − retention can be put: the aggregation of sessions takes records for one millisecond longer than its rows are shown, and the flush listener
-// is to hear of them.
+// puts of them are dropped and counted, though they are in the changelog, and they are deleted segment by segment. With caching or a time index, a session
+// that ends exactly at stream time − retention can be put: the aggregation of sessions takes records for one millisecond longer than its rows are shown, and
+// the flush listener, or who walks the index, is to hear of them.
 type Session struct {
 	timedStore
 	key []byte
@@ -32,7 +32,7 @@ func (s *Session) Put(key, value []byte, start, end, ts int64, headers []Header)
 		return fmt.Errorf("state: store %q: %d..%d is not a session", s.spec.Name, start, end)
 	}
 	late := int64(0)
-	if s.spec.Caching {
+	if s.spec.Caching || s.spec.TimeIndex {
 		late = 1
 	}
 	if !s.observe(end, late) {

@@ -138,6 +138,14 @@ func (w *world) earliest() int64 {
 	return w.now.observed - w.spec.Retention.Milliseconds() + 1
 }
 
+// earliestPut is the earliest time that can be put.
+func (w *world) earliestPut() int64 {
+	if w.spec.Kind == topology.SessionStore && (w.spec.Caching || w.spec.TimeIndex) {
+		return w.earliest() - 1
+	}
+	return w.earliest()
+}
+
 func (w *world) expired(changelogKey string) bool {
 	r, ok := w.now.rows[changelogKey]
 	return ok && w.time(r) < w.earliest()
@@ -156,7 +164,7 @@ func (w *world) tooLate(key []byte) bool {
 	default:
 		return false
 	}
-	return at < w.earliest()
+	return at < w.earliestPut()
 }
 
 func (w *world) put() {
@@ -191,7 +199,7 @@ func (w *world) put() {
 	must(w.t, err)
 	if w.spec.Kind != topology.KeyValueStore {
 		w.now.observed = max(w.now.observed, w.time(r))
-		if w.time(r) < w.earliest() && !(w.spec.Kind == topology.SessionStore && w.spec.Caching && w.time(r) == w.earliest()-1) {
+		if w.time(r) < w.earliestPut() {
 			if !w.spec.Caching {
 				w.dropped++
 			}
