@@ -253,7 +253,7 @@ final class Build {
         if (o.op().equals("sessionsBy")) {
             return g.windowedBy(SessionWindows.ofInactivityGapAndGrace(size, grace));
         }
-        return switch (o.f()) {
+        return switch (o.f() == null ? "" : o.f()) {
             case "sliding" -> g.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(size, grace));
             case "custom" -> g.windowedBy(offset(o.size(), o.grace()));
             case "unlimited" -> g.windowedBy(UnlimitedWindows.of().startOn(Instant.ofEpochMilli(o.advance())));
