@@ -201,7 +201,7 @@ func (s *Stores) Discard() error {
 	for _, st := range s.list {
 		r := st.rows()
 		r.forget(true)
-		r.observed, r.seq = r.meta.observed, r.meta.seq
+		r.observed, r.flushed, r.seq = r.meta.observed, r.meta.observed, r.meta.seq
 	}
 	return s.releaseCursors()
 }

@@ -137,6 +137,7 @@ func (s *rowStore) addRestored(rec *RestoreRecord) error {
 			return fmt.Errorf("state: restore of store %q: a key has the negative time %d", s.spec.Name, t)
 		}
 		s.observed = max(s.observed, t)
+		s.flushed = s.observed
 		if s.layout.tail == windowTailLen && s.spec.Duplicates {
 			_, _, seq, _ := SplitWindowKey(rec.Key)
 			s.seq = max(s.seq, seq)

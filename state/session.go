@@ -10,7 +10,8 @@ import (
 // Its stream time is the greatest session end that was ever put. Sessions that end at stream time − retention or before are expired: reads don't show them,
 // puts of them are dropped and counted, though they are in the changelog, and they are deleted segment by segment. With caching or a time index, a session
 // that ends exactly at stream time − retention can be put: the aggregation of sessions takes records for one millisecond longer than its rows are shown, and
-// the flush listener, or who walks the index, is to hear of them.
+// the flush listener, or who walks the index, is to hear of them. With caching it takes over sessions that have expired, too, and so these can be removed, in
+// silence.
 type Session struct {
 	timedStore
 	key []byte
@@ -35,7 +36,9 @@ func (s *Session) Put(key, value []byte, start, end, ts int64, headers []Header)
 	if s.spec.Caching || s.spec.TimeIndex {
 		late = 1
 	}
-	if !s.observe(end, late) {
+	if s.spec.Caching && value == nil {
+		s.observed = max(s.observed, end)
+	} else if !s.observe(end, late) {
 		return s.onlyLog(AppendSessionKey(nil, key, start, end), value, ts, headers)
 	}
 	s.key = AppendSessionKey(s.key[:0], key, start, end)

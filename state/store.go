@@ -77,6 +77,7 @@ type rowStore struct {
 
 	keepFrom int64  // expired rows from here on are not deleted
 	observed int64  // greatest time seen, -1 for none; for retention
+	flushed  int64  // likewise, of the rows that were flushed
 	seq      uint32 // of the last row put, in stores with duplicates
 
 	meta    storeMeta // as committed
@@ -302,6 +303,13 @@ func (s *rowStore) tell(e *entry) error {
 		}
 	}
 	old, there := e.prior, e.flags&priorThere != 0
+	if s.layout.tail > 0 {
+		at := s.layout.time(e.key)
+		if at < oldest(s.flushed, s.layout.retention) {
+			old, there = nil, false // it expired in the store below what Kafka Streams has for a cache, which hears of time when it is flushed
+		}
+		s.flushed = max(s.flushed, at)
+	}
 	var headers []Header
 	if e.headers != nil {
 		headers = *e.headers

@@ -169,7 +169,7 @@ func (s *Stores) newStore(spec topology.Store, h *home) (Store, error) {
 	limit := max(s.opts.CacheBytes/int64(len(s.opts.Stores)), 4<<10)
 	base := rowStore{
 		owner: s, spec: spec, layout: newLayout(spec, found.id, found.interval), home: h, set: newWriteSet(), limit: limit,
-		keepFrom: math.MaxInt64, observed: found.observed, seq: found.seq, meta: found,
+		keepFrom: math.MaxInt64, observed: found.observed, flushed: found.observed, seq: found.seq, meta: found,
 	}
 	switch spec.Kind {
 	case topology.KeyValueStore, topology.BufferStore:

@@ -42,7 +42,7 @@ func (s *Stores) wipeStore(h *home, store string, m storeMeta) error {
 		fresh.interval = m.interval
 		next.stores[store] = fresh
 		r.forget(true)
-		r.restore, r.observed, r.seq = nil, -1, 0
+		r.restore, r.observed, r.flushed, r.seq = nil, -1, -1, 0
 	} else {
 		l.prefix = prefixOf(m.id)
 		delete(next.stores, store)

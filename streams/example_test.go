@@ -818,7 +818,7 @@ func ExampleNewWindowStore() {
 	// 12:01 2
 }
 
-// The time of a record may be in its content. F-154.
+// The time of a record may be in its content. F-154. F-155.
 func ExampleTopic_TimestampFrom() {
 	dated := lines.TimestampFrom(func(_, line string) time.Time {
 		day, _, _ := strings.Cut(line, " ")

@@ -35,6 +35,7 @@ func TestF115ForeignKeyJoin(t *testing.T) {
 		L b@91 ->`)
 }
 
+// F-117.
 func TestF116ForeignKeyLeftJoin(t *testing.T) {
 	b := streams.NewBuilder()
 	b.Table(leftTopic).LeftJoinForeign(b.Table(rightTopic), reference, leftOf).ToStream().To(outTopic)

@@ -128,7 +128,7 @@ func (u countingUpdater) Process(ctx *streams.Context[streams.None, streams.None
 	return nil
 }
 
-// F-008: a global store is filled by its own processor, and all others may read it.
+// F-008: a global store is filled by its own processor, and all others may read it. F-135.
 func TestF008GlobalStore(t *testing.T) {
 	b := streams.NewBuilder()
 	store := streams.NewKeyValueStore("joined", serde.String, serde.String, streams.InMemory)

@@ -276,6 +276,7 @@ func TestF090AsymmetricJoinWindows(t *testing.T) {
 		L a=2@101 -> a=2+r@110 a=2+s@111`)
 }
 
+// F-099, F-100.
 func TestF097LeftJoinOfStreams(t *testing.T) {
 	b := streams.NewBuilder()
 	b.Stream(leftTopic).LeftJoin(b.Stream(rightTopic), leftOf, window.Within(10*time.Millisecond).Grace(5*time.Millisecond)).To(outTopic)
@@ -306,6 +307,7 @@ func TestF098UnmatchedRecordsWaitForTheClock(t *testing.T) {
 		L d=4@300 -> a=1+-@100 b=2+-@111`)
 }
 
+// F-100.
 func TestF097OuterJoinOfStreams(t *testing.T) {
 	b := streams.NewBuilder()
 	b.Stream(leftTopic).OuterJoin(b.Stream(rightTopic), outerOf, window.Within(10*time.Millisecond)).To(outTopic)

@@ -275,7 +275,7 @@ func nullCases() []nullCase {
 }
 
 // B-056: nulls at every operator, with and without caches. F-029, F-058, F-062, F-066, F-105, F-108, F-110, F-111.
-// F-010, F-011, F-012, F-014, F-023, F-024, F-067, F-083, F-100.
+// F-010, F-011, F-012, F-014, F-023, F-024, F-067, F-083, F-100. F-005, F-016.
 func TestB056Nulls(t *testing.T) {
 	inputs := [4]streams.Record[string, string]{
 		{NullKey: true, NullValue: true}, {NullKey: true, Value: "v"}, {Key: "k", NullValue: true}, {Key: "k", Value: "v"},

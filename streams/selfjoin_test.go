@@ -16,7 +16,7 @@ import (
 
 var seed = flag.Uint64("seed", 0, "of the random tests; 0 takes a new one")
 
-// F-055: a stream joined with itself gives the same records in the same order from one store as from two.
+// F-055: a stream joined with itself gives the same records in the same order from one store as from two. F-104.
 func TestF055SelfJoinFromOneStore(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64()

@@ -1,6 +1,9 @@
 package tasks
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // punctuation is one thing a task does from time to time, by its stream time or by the wall clock (F-143…F-146).
 type punctuation struct {
@@ -10,15 +13,11 @@ type punctuation struct {
 	stopped bool
 }
 
-// due calls f if now has reached the next slot. Missed slots become one call, and the grid is kept.
-func (p *punctuation) due(now int64) bool {
-	if p.stopped || now < p.next {
-		return false
-	}
+// call calls f, as now has reached the next slot. Missed slots become one call, and the grid is kept.
+func (p *punctuation) call(now int64) {
 	missed := (now - p.next) / p.every
 	p.next += (missed + 1) * p.every
 	p.f(now)
-	return true
 }
 
 // schedule is what a task has scheduled on one clock.
@@ -29,33 +28,32 @@ func (s *schedule) add(p *punctuation) (stop func()) {
 	return func() { p.stopped = true }
 }
 
-// run calls what is due and reports whether anything was. Punctuations may add and stop others.
-func (s *schedule) run(now int64) bool {
-	ran, stopped := false, false
-	for i := 0; i < len(s.list); i++ {
-		ran = s.list[i].due(now) || ran
-		stopped = stopped || s.list[i].stopped
+// run calls what is due, in the order in which it became due, and reports whether anything was. Punctuations may add and stop others.
+func (s *schedule) run(now int64) (ran bool) {
+	for p := s.first(); p != nil && p.next <= now; p = s.first() {
+		p.call(now)
+		ran = true
 	}
-	if stopped {
-		kept := s.list[:0]
-		for _, p := range s.list {
-			if !p.stopped {
-				kept = append(kept, p)
-			}
-		}
-		s.list = kept
-	}
+	s.list = slices.DeleteFunc(s.list, func(p *punctuation) bool { return p.stopped })
 	return ran
+}
+
+// first is what is due first, nil if nothing will be.
+func (s *schedule) first() (first *punctuation) {
+	for _, p := range s.list {
+		if !p.stopped && (first == nil || p.next < first.next) {
+			first = p
+		}
+	}
+	return first
 }
 
 // next is when something is due next.
 func (s *schedule) next() (at int64, ok bool) {
-	for _, p := range s.list {
-		if !p.stopped && (!ok || p.next < at) {
-			at, ok = p.next, true
-		}
+	if p := s.first(); p != nil {
+		return p.next, true
 	}
-	return at, ok
+	return 0, false
 }
 
 // toMillis rounds up, so that a schedule never fires early; below one millisecond is one.

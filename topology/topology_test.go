@@ -51,7 +51,7 @@ func join(t *testing.T, fixed int32) *Topology {
 	return topo
 }
 
-// M-37, M-38, T-2: full names, sorted lists, indexes that point to the right topics, changelogs without a partition count.
+// M-37, M-38, T-2: full names, sorted lists, indexes that point to the right topics, changelogs without a partition count. F-180, F-183.
 func TestM37M38Metadata(t *testing.T) {
 	m := join(t, 7).Metadata(Naming{ApplicationID: "app", ReplicationFactor: -1, InternalConfigs: map[string]string{"retention.ms": "1"}, WindowExtra: 24 * time.Hour})
 	if len(m.Subtopologies) != 2 {

@@ -201,7 +201,7 @@ func TestB043PanicAndTakeOver(t *testing.T) {
 	})
 }
 
-// B-047: the committed offset is no longer in the log. The reset policy of the source decides, and the new place is committed at once.
+// B-047: the committed offset is no longer in the log. The reset policy of the source decides, and the new place is committed at once. F-004.
 func TestB047CommittedOffsetIsGone(t *testing.T) {
 	for _, c := range []struct {
 		reset streams.Reset

@@ -479,7 +479,7 @@ var topologies = map[string]func(b *streams.Builder){
 // optimised are the options of the programs whose names begin so.
 var optimised = map[string]streams.BuilderOption{"self_join": streams.SingleStoreSelfJoin}
 
-// Every program is described as Java Kafka Streams describes it, byte for byte. F-028, F-038, F-039, F-040, F-041, F-042, F-043, F-044, F-047, F-057.
+// Every program is described as Java Kafka Streams describes it, byte for byte. F-028, F-038, F-039, F-040, F-041, F-042, F-043, F-044, F-047, F-057. F-001.
 func TestDescribe(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(topologies)) {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 // builder makes the topology of a program through the public DSL.
 type builder struct {
 	*streams.Builder
+	types  []Type
 	at     int      // the operator at hand
 	calls  []string // of peek and forEach
 	stores []rows
@@ -24,6 +26,7 @@ type builder struct {
 type rows struct {
 	name     string
 	windowed bool
+	onClose  bool // it gives windows that have closed
 	read     func(d *streamstest.Driver) []Row
 }
 
@@ -37,7 +40,7 @@ func build(p *Program) (*builder, *streams.Topology, error) {
 	if p.Reuse {
 		opts = append(opts, streams.ReuseSourceTopics)
 	}
-	b := &builder{Builder: streams.NewBuilder(opts...)}
+	b := &builder{Builder: streams.NewBuilder(opts...), types: types}
 	handles := make([]any, len(p.Ops))
 	for i, o := range p.Ops {
 		b.at = i
@@ -111,6 +114,12 @@ func (b *builder) apply(o Op, v string, first, second any) any {
 		return onWindowedGrouped(b, o, h)
 	case *streams.WindowedGrouped[string, *string]:
 		return onWindowedGrouped(b, o, h)
+	case *streams.SessionGrouped[string, string]:
+		return onSessionGrouped(b, o, h)
+	case *streams.SessionGrouped[string, int64]:
+		return onSessionGrouped(b, o, h)
+	case *streams.SessionGrouped[string, *string]:
+		return onSessionGrouped(b, o, h)
 	case *streams.WindowedTable[string, string]:
 		return onWindowedTable(o, h)
 	case *streams.WindowedTable[string, int64]:
@@ -396,6 +405,8 @@ func onGrouped[V value](o Op, g *streams.Grouped[string, V]) any {
 		return pick(o.V, aggregate[V, string], aggregate[V, int64], aggregate[V, *string])(o, g)
 	case "windowedBy":
 		return g.WindowedBy(o.window())
+	case "sessionsBy":
+		return g.SessionsBy(window.Session(ms(o.Size)).Grace(ms(o.Grace)))
 	}
 	panic(unknown(o))
 }
@@ -405,6 +416,14 @@ func aggregate[V, A value](o Op, g *streams.Grouped[string, V]) any {
 }
 
 func (o Op) window() window.Definition {
+	switch o.F {
+	case "sliding":
+		return window.Sliding(ms(o.Size)).Grace(ms(o.Grace))
+	case "custom":
+		return window.Custom(Offset(ms(o.Size))).Grace(ms(o.Grace))
+	case "unlimited":
+		return window.Unlimited(time.UnixMilli(o.Advance))
+	}
 	return window.Hopping(ms(o.Size), ms(o.Advance)).Grace(ms(o.Grace))
 }
 
@@ -413,6 +432,8 @@ func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 func onWindowedGrouped[V value](b *builder, o Op, g *streams.WindowedGrouped[string, V]) any {
 	opts := options[streams.AggregateOption](o)
 	switch o.Op {
+	case "windowed.emit":
+		return g.Emit(streams.OnWindowClose)
 	case "windowed.count":
 		return keepWindowed(b, g.Count(o.Store, opts...))
 	case "windowed.reduce":
@@ -425,6 +446,25 @@ func onWindowedGrouped[V value](b *builder, o Op, g *streams.WindowedGrouped[str
 
 func aggregateWindows[V, A value](b *builder, o Op, g *streams.WindowedGrouped[string, V]) any {
 	return keepWindowed(b, g.Aggregate(o.Store, Initial[A], Adder[V, A](o.F, o.N), options[streams.AggregateOption](o)...))
+}
+
+func onSessionGrouped[V value](b *builder, o Op, g *streams.SessionGrouped[string, V]) any {
+	opts := options[streams.AggregateOption](o)
+	switch o.Op {
+	case "session.emit":
+		return g.Emit(streams.OnWindowClose)
+	case "session.count":
+		return keepSessions(b, g.Count(o.Store, opts...))
+	case "session.reduce":
+		return keepSessions(b, g.Reduce(o.Store, Reducer[V](o.F, o.N), opts...))
+	case "session.aggregate":
+		return pick(o.V, aggregateSessions[V, string], aggregateSessions[V, int64], aggregateSessions[V, *string])(b, o, g)
+	}
+	panic(unknown(o))
+}
+
+func aggregateSessions[V, A value](b *builder, o Op, g *streams.SessionGrouped[string, V]) any {
+	return keepSessions(b, g.Aggregate(o.Store, Initial[A], Adder[V, A](o.F, o.N), Merger[A](o.F, o.N), options[streams.AggregateOption](o)...))
 }
 
 func onWindowedTable[V value](o Op, t *streams.WindowedTable[string, V]) any {
@@ -476,8 +516,11 @@ func onWindowedStream[V value](b *builder, o Op, s *streams.WindowedStream[strin
 	case "windowedStream.merge":
 		return s.Merge(second.(*streams.WindowedStream[string, V]), step...)
 	case "windowedStream.to":
-		t := streams.NewTopic(o.Topics[0], window.Serde(serde.String, time.Millisecond), serdeOf[V]()) // only a reader needs the size
-		s.To(t, options[streams.SinkOption](o)...)
+		key := window.Serde(serde.String, time.Millisecond) // only a reader needs the size
+		if b.types[o.In[0]].win == "session" {
+			key = window.SessionSerde(serde.String)
+		}
+		s.To(streams.NewTopic(o.Topics[0], key, serdeOf[V]()), options[streams.SinkOption](o)...)
 		return nil
 	}
 	return pick(o.V, mapWindowedStream[V, string], mapWindowedStream[V, int64], mapWindowedStream[V, *string])(o, s)
@@ -581,7 +624,7 @@ func (b *builder) keep(r rows) {
 func tableRows[V value](t *streams.Table[string, V]) rows { return storeRows(t.Store()) }
 
 func storeRows[V value](h streams.KeyValueHandle[string, V]) rows {
-	return rows{streams.StoreNameOf(h), false, func(d *streamstest.Driver) (all []Row) {
+	return rows{streams.StoreNameOf(h), false, false, func(d *streamstest.Driver) (all []Row) {
 		s := d.StoreOf(h, 0)
 		for k, v := range s.All() {
 			r, _ := s.GetRecord(k)
@@ -594,12 +637,36 @@ func storeRows[V value](h streams.KeyValueHandle[string, V]) rows {
 // keepWindowed notes the store of a windowed aggregation.
 func keepWindowed[V value](b *builder, t *streams.WindowedTable[string, V]) any {
 	h := t.WindowStore()
-	b.keep(rows{streams.StoreNameOf(h), true, func(d *streamstest.Driver) (all []Row) {
-		for k, v := range d.StoreOf(h, 0).All() {
+	b.keepRows(streams.StoreNameOf(h), func(d *streamstest.Driver) iter.Seq2[window.Windowed[string], any] {
+		return untyped(d.StoreOf(h, 0).All())
+	})
+	return t
+}
+
+func keepSessions[V value](b *builder, t *streams.WindowedTable[string, V]) any {
+	h := t.SessionStore()
+	b.keepRows(streams.StoreNameOf(h), func(d *streamstest.Driver) iter.Seq2[window.Windowed[string], any] {
+		return untyped(d.StoreOf(h, 0).All())
+	})
+	return t
+}
+
+func untyped[V any](rows iter.Seq2[window.Windowed[string], V]) iter.Seq2[window.Windowed[string], any] {
+	return func(yield func(window.Windowed[string], any) bool) {
+		for k, v := range rows {
+			if !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+func (b *builder) keepRows(name string, read func(d *streamstest.Driver) iter.Seq2[window.Windowed[string], any]) {
+	b.keep(rows{name, true, b.types[b.at].onClose, func(d *streamstest.Driver) (all []Row) {
+		for k, v := range read(d) {
 			all = append(all, Row{Key: text(k), Value: text(v)})
 		}
 		slices.SortFunc(all, func(a, b Row) int { return strings.Compare(a.Key, b.Key) }) // the order depends on the kind of store
 		return all
 	}})
-	return t
 }

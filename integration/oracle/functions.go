@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/millrace/millrace/streams"
 	"github.com/millrace/millrace/streams/serde"
@@ -418,4 +419,24 @@ func Subtracter[V, A value](f string, n int) func(A, string, V) A {
 // Unreducer takes a value back from another.
 func Unreducer[V value](f string, n int) func(V, V) V {
 	return func(a, v V) V { return as[V](subtract(f, n, text(a), "", text(v))) }
+}
+
+// Merger makes one aggregate of two, of sessions that grow together.
+func Merger[A value](f string, n int) func(string, A, A) A {
+	return func(k string, a, b A) A { return as[A](add(f, n, text(a), k, text(b))) }
+}
+
+// Offset windows follow each other as tumbling windows do, from a time that is not the epoch.
+func Offset(size time.Duration) window.Assigner { return offset(size.Milliseconds()) }
+
+type offset int64
+
+func (o offset) MaxSize() time.Duration { return time.Duration(o) * time.Millisecond }
+
+func (o offset) Windows(t time.Time) iter.Seq[window.Window] {
+	size := int64(o)
+	start := max(0, (t.UnixMilli()+size/3)/size*size-size/3)
+	return func(yield func(window.Window) bool) {
+		yield(window.Window{Start: time.UnixMilli(start).UTC(), End: time.UnixMilli(start + size).UTC()})
+	}
 }

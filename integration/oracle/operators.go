@@ -24,6 +24,7 @@ var (
 	mappers    = family{"same", "upper", "append", "head", "len", "plus", "half"}
 	lists      = family{"each", "twice", "some"}
 	keys       = family{"first", "first", "same", "both", "mod", "mod", "const"}
+	windows    = family{"fixed", "fixed", "fixed", "sliding", "sliding", "custom", "unlimited"}
 	nulls      = family{"key", "value", "both"}
 	joiners    = family{"concat", "concat", "plus", "left", "right", "half"}
 	procs      = family{"stamp", "last", "count", "tick"}
@@ -149,7 +150,13 @@ var operators = map[string]*operator{
 	"reduce":    unary(Grouped, Table, operator{f: adders, store: needsStore, golang: `$0.Reduce($s, Reducer[$A]($f)$o)`, java: `$0.reduce(reducer($f, $A), $n, $m)`}),
 	"aggregate": unary(Grouped, Table, operator{v: freeV, f: keyAdders, store: needsStore, golang: `$0.Aggregate($s, Initial[$V], Adder[$A, $V]($f)$o)`, java: `$0.aggregate(initial($V), adder($f, $A, $V), $n, $m)`}),
 
-	"windowedBy": unary(Grouped, WindowedGrouped, operator{windows: true, golang: `$0.WindowedBy($w)`, java: `$0.windowedBy($w)`}),
+	"windowed.emit":     unary(WindowedGrouped, WindowedGrouped, operator{golang: `$0.Emit(streams.OnWindowClose)`, java: `$0.emitStrategy(EmitStrategy.onWindowClose())`}),
+	"session.emit":      unary(SessionGrouped, SessionGrouped, operator{golang: `$0.Emit(streams.OnWindowClose)`, java: `$0.emitStrategy(EmitStrategy.onWindowClose())`}),
+	"sessionsBy":        unary(Grouped, SessionGrouped, operator{windows: true, golang: `$0.SessionsBy($w)`, java: `$0.windowedBy($w)`}),
+	"session.count":     unary(SessionGrouped, WindowedTable, operator{v: longV, store: needsStore, golang: `$0.Count($s$o)`, java: `$0.count($n, $m)`}),
+	"session.reduce":    unary(SessionGrouped, WindowedTable, operator{f: adders, store: needsStore, golang: `$0.Reduce($s, Reducer[$A]($f)$o)`, java: `$0.reduce(reducer($f, $A), $n, $m)`}),
+	"session.aggregate": unary(SessionGrouped, WindowedTable, operator{v: freeV, f: keyAdders, store: needsStore, golang: `$0.Aggregate($s, Initial[$V], Adder[$A, $V]($f), Merger[$V]($f)$o)`, java: `$0.aggregate(initial($V), adder($f, $A, $V), merger($f, $V), $n, $m)`}),
+	"windowedBy":        unary(Grouped, WindowedGrouped, operator{f: windows, windows: true, golang: `$0.WindowedBy($w)`, java: `$0.windowedBy($w)`}),
 }
 
 // Windowed handles have the operators of the others, under names of their own.

@@ -103,6 +103,22 @@ func windowSource(o Op, golang bool) string {
 	switch {
 	case operators[o.Op].joins && golang:
 		return fmt.Sprintf("window.Within(0).Before(ms(%d)).After(ms(%d)).Grace(ms(%d))", o.Before, o.After, o.Grace)
+	case o.Op == "sessionsBy" && golang:
+		return fmt.Sprintf("window.Session(ms(%d)).Grace(ms(%d))", o.Size, o.Grace)
+	case o.Op == "sessionsBy":
+		return fmt.Sprintf("SessionWindows.ofInactivityGapAndGrace(Duration.ofMillis(%d), Duration.ofMillis(%d))", o.Size, o.Grace)
+	case o.F == "sliding" && golang:
+		return fmt.Sprintf("window.Sliding(ms(%d)).Grace(ms(%d))", o.Size, o.Grace)
+	case o.F == "sliding":
+		return fmt.Sprintf("SlidingWindows.ofTimeDifferenceAndGrace(Duration.ofMillis(%d), Duration.ofMillis(%d))", o.Size, o.Grace)
+	case o.F == "custom" && golang:
+		return fmt.Sprintf("window.Custom(Offset(ms(%d))).Grace(ms(%d))", o.Size, o.Grace)
+	case o.F == "custom":
+		return fmt.Sprintf("offset(%d, %d)", o.Size, o.Grace)
+	case o.F == "unlimited" && golang:
+		return fmt.Sprintf("window.Unlimited(time.UnixMilli(%d))", o.Advance)
+	case o.F == "unlimited":
+		return fmt.Sprintf("UnlimitedWindows.of().startOn(Instant.ofEpochMilli(%d))", o.Advance)
 	case operators[o.Op].joins:
 		return fmt.Sprintf("within(%d, %d, %d)", o.Before, o.After, o.Grace)
 	}

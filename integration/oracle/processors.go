@@ -50,7 +50,7 @@ func process[V value](b *builder, o Op, s *streams.Stream[string, V]) any {
 			return nil
 		}, opts...)
 	}
-	return s.Process(func() *ticker[V] { return &ticker[V]{h, ms(200 * int64(o.N))} }, opts...)
+	return s.Process(func() *ticker[V] { return &ticker[V]{h, ms(200*int64(o.N) + int64(7*at))} }, opts...)
 }
 
 func processValues[V value](b *builder, o Op, s *streams.Stream[string, V]) any {

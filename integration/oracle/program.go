@@ -86,15 +86,18 @@ const (
 	Grouped         Kind = "grouped"
 	GroupedTable    Kind = "groupedTable"
 	WindowedGrouped Kind = "windowedGrouped"
+	SessionGrouped  Kind = "sessionGrouped"
 	WindowedTable   Kind = "windowedTable"
 	WindowedStream  Kind = "windowedStream"
 )
 
 // Type is the kind of a handle and the type of its values.
 type Type struct {
-	Kind Kind
-	V    string
-	bare bool // a table whose serde for values Java does not know
+	Kind    Kind
+	V       string
+	bare    bool   // a table whose serde for values Java does not know
+	onClose bool   // results come when windows close
+	win     string // the kind of windows of a windowed handle, as in [windows], or "session"
 }
 
 // Types finds the type of every operator's result, or says why the program is none.
@@ -151,6 +154,20 @@ func (p *Program) Types() ([]Type, error) {
 		default:
 			types[i].bare = true
 		}
+		if len(o.In) > 0 {
+			types[i].onClose = types[o.In[0]].onClose || strings.HasSuffix(o.Op, "emit")
+		}
+		switch {
+		case def.out == WindowedGrouped && o.F != "":
+			types[i].win = o.F
+		case def.out == SessionGrouped:
+			types[i].win = "session"
+		case len(o.In) > 0:
+			types[i].win = types[o.In[0]].win
+		}
+		if strings.HasSuffix(o.Op, "emit") && types[i].win == "unlimited" {
+			return fail("unlimited windows do not close")
+		}
 		if def.serdes && (types[o.In[0]].bare || types[o.In[1]].bare) {
 			return fail("Java does not know a serde for its values")
 		}
@@ -199,7 +216,7 @@ func (p *Program) Types() ([]Type, error) {
 			topics[t] = v
 		}
 		if strings.HasSuffix(o.Op, "merge") {
-			if types[o.In[1]].V != types[i].V {
+			if types[o.In[1]].V != types[i].V || types[o.In[1]].win != types[i].win {
 				return fail("the streams have different values")
 			}
 		}

@@ -46,7 +46,7 @@ type Store struct {
 	Rows []Row  `json:"rows"`
 
 	// Java may still show rows that ours has dropped by its retention: below a cache, its stores do not see all of the stream time, as a deletion of a window
-	// that never was does not reach them.
+	// that never was does not reach them; and those of windows that are given when they close keep rows for a millisecond more.
 	loose bool
 }
 
@@ -86,10 +86,18 @@ func (d *Difference) String() string {
 	return fmt.Sprintf("%s: %s\n--- Java\n%s\n--- Millrace\n%s", d.What, d.Where, d.Java, d.Ours)
 }
 
+// weaknesses are errors of Java where a program is right.
+var weaknesses = []string{
+	"is not added yet",             // nodes of a grouping that is used twice are added too late for others that need its stores
+	"segment interval has changed", // a cache of sessions with a long gap
+}
+
 // Compare returns the first difference of two results, nil if there is none. That both failed is no difference.
 func Compare(java, ours *Result) *Difference {
-	if strings.Contains(java.Error, "is not added yet") {
-		return nil // Java adds nodes of a grouping that is used twice too late for others that need its stores, and so can't build what is right
+	for _, weakness := range weaknesses {
+		if strings.Contains(java.Error, weakness) {
+			return nil
+		}
 	}
 	if java.Error != "" || ours.Error != "" {
 		if java.Error != "" && ours.Error != "" {

@@ -93,7 +93,7 @@ func drive(tb *table, b *builder, t *streams.Topology, p *Program, r *Result) {
 	slices.SortFunc(b.stores, func(x, y rows) int { return strings.Compare(x.name, y.name) })
 	for _, s := range b.stores {
 		if slices.Contains(kept, s.name) {
-			r.Stores = append(r.Stores, Store{s.name, s.read(d), p.Caching && s.windowed})
+			r.Stores = append(r.Stores, Store{s.name, s.read(d), s.windowed && (p.Caching || s.onClose)})
 		}
 	}
 }

@@ -25,7 +25,7 @@ func engineOn(t testing.TB, fs vfs.FS, memTable int) *pebblestore.Engine {
 }
 
 // TestConformance runs the suite on disk and on file systems that crash, with memtables so small that commits bypass them and with larger ones.
-// F-158, F-161, F-164, F-166, F-167, F-186, F-188, F-191.
+// F-158, F-161, F-164, F-166, F-167, F-186, F-188, F-191. F-162.
 func TestConformance(t *testing.T) {
 	t.Run("disk", func(t *testing.T) {
 		statetest.Run(t, func(t testing.TB) statetest.Factory {

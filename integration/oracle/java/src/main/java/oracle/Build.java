@@ -3,20 +3,24 @@ package oracle;
 import static oracle.Functions.*;
 
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
+import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.*;
 import org.apache.kafka.streams.kstream.internals.NamedInternal;
+import org.apache.kafka.streams.kstream.internals.TimeWindow;
 import org.apache.kafka.streams.processor.RecordContext;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.TopicNameExtractor;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowStore;
 
@@ -31,7 +35,10 @@ final class Build {
     private final List<Object> handles = new ArrayList<>();
     private final List<String> types = new ArrayList<>(); // of the handles' values
 
+    private final Program program;
+
     Build(Program p) {
+        program = p;
         p.topics().forEach(t -> topics.put(t.name(), t.v()));
         for (int i = 0; i < p.ops().size(); i++) {
             Program.Op o = p.ops().get(i);
@@ -62,7 +69,7 @@ final class Build {
         types.add(u != null ? u : v);
         switch (op) {
             case "stream", "table", "globalTable" -> types.set(i, topics.get(o.topics().get(0)));
-            case "count", "windowed.count", "groupedTable.count" -> types.set(i, "L");
+            case "count", "windowed.count", "session.count", "groupedTable.count" -> types.set(i, "L");
             default -> { }
         }
         String r = types.get(i);
@@ -93,7 +100,7 @@ final class Build {
                 case "repartition": return s.repartition(repartitioned(o.name(), v));
                 case "to":
                     topics.put(o.topics().get(0), v);
-                    s.to(o.topics().get(0), windowed ? windowedProduced(o.name(), v) : produced(o.name(), v));
+                    s.to(o.topics().get(0), windowed ? windowedProduced(o.name(), v, sessions(o)) : produced(o.name(), v));
                     return null;
                 case "route": s.to(router(f, n, o.topics().get(0), v), produced(o.name(), v)); return null;
                 case "toTable": return s.toTable(named, keyValue(o, v));
@@ -160,17 +167,27 @@ final class Build {
                 case "count": return plain(o) ? g.count(named) : g.count(named, (Materialized) keyValue(o, r));
                 case "reduce": return g.reduce(reducer(f, n, v), named, keyValue(o, r));
                 case "aggregate": return g.aggregate(initial(u), adder(f, n, v, u), named, keyValue(o, r));
-                case "windowedBy":
-                    return g.windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMillis(o.size()), Duration.ofMillis(o.grace())).advanceBy(Duration.ofMillis(o.advance())));
+                case "sessionsBy", "windowedBy": return windowedBy(o, g);
                 default:
             }
         }
         if (first instanceof TimeWindowedKStream) {
             TimeWindowedKStream<Object, Object> g = (TimeWindowedKStream<Object, Object>) first;
             switch (op) {
+                case "windowed.emit": return ((TimeWindowedKStream<Object, Object>) again(o)).emitStrategy(EmitStrategy.onWindowClose());
                 case "windowed.count": return plain(o) ? g.count(named) : g.count(named, (Materialized) window(o, r));
                 case "windowed.reduce": return g.reduce(reducer(f, n, v), named, window(o, r));
                 case "windowed.aggregate": return g.aggregate(initial(u), adder(f, n, v, u), named, window(o, r));
+                default:
+            }
+        }
+        if (first instanceof SessionWindowedKStream) {
+            SessionWindowedKStream<Object, Object> g = (SessionWindowedKStream<Object, Object>) first;
+            switch (op) {
+                case "session.emit": return ((SessionWindowedKStream<Object, Object>) again(o)).emitStrategy(EmitStrategy.onWindowClose());
+                case "session.count": return plain(o) ? g.count(named) : g.count(named, (Materialized) session(o, r));
+                case "session.reduce": return g.reduce(reducer(f, n, v), named, session(o, r));
+                case "session.aggregate": return g.aggregate(initial(u), adder(f, n, v, u), merger(f, n, u), named, session(o, r));
                 default:
             }
         }
@@ -186,6 +203,24 @@ final class Build {
         }
     }
 
+    /** As Offset in functions.go. */
+    static Windows<TimeWindow> offset(long size, long grace) {
+        return new Windows<>() {
+            @Override public Map<Long, TimeWindow> windowsFor(long time) {
+                long start = Math.max(0, (time + size / 3) / size * size - size / 3);
+                return Map.of(start, new TimeWindow(start, start + size));
+            }
+
+            @Override public long size() {
+                return size;
+            }
+
+            @Override public long gracePeriodMs() {
+                return grace;
+            }
+        };
+    }
+
     static Named named(String name) {
         return name == null ? NamedInternal.empty() : Named.as(name);
     }
@@ -198,8 +233,40 @@ final class Build {
         return Produced.with(Functions.<Object>serde("S"), Functions.<Object>serde(v)).withName(name);
     }
 
-    static Produced<Object, Object> windowedProduced(String name, String v) {
-        return (Produced) Produced.with(new WindowedSerdes.TimeWindowedSerde<>(Serdes.String(), 1), serde(v)).withName(name);
+    static Produced<Object, Object> windowedProduced(String name, String v, boolean sessions) {
+        Serde key = sessions ? new WindowedSerdes.SessionWindowedSerde<>(Serdes.String()) : new WindowedSerdes.TimeWindowedSerde<>(Serdes.String(), 1);
+        return (Produced) Produced.with(key, serde(v)).withName(name);
+    }
+
+    /** The windows above an emission, made anew: emitStrategy changes its object, where Millrace makes another. */
+    private Object again(Program.Op o) {
+        int at = o.in().get(0);
+        while (!program.ops().get(at).op().equals("sessionsBy") && !program.ops().get(at).op().equals("windowedBy")) {
+            at = program.ops().get(at).in().get(0);
+        }
+        return windowedBy(program.ops().get(at), (KGroupedStream<Object, Object>) handles.get(program.ops().get(at).in().get(0)));
+    }
+
+    private static Object windowedBy(Program.Op o, KGroupedStream<Object, Object> g) {
+        Duration size = Duration.ofMillis(o.size());
+        Duration grace = Duration.ofMillis(o.grace());
+        if (o.op().equals("sessionsBy")) {
+            return g.windowedBy(SessionWindows.ofInactivityGapAndGrace(size, grace));
+        }
+        return switch (o.f() == null ? "" : o.f()) {
+            case "sliding" -> g.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(size, grace));
+            case "custom" -> g.windowedBy(offset(o.size(), o.grace()));
+            case "unlimited" -> g.windowedBy(UnlimitedWindows.of().startOn(Instant.ofEpochMilli(o.advance())));
+            default -> g.windowedBy(TimeWindows.ofSizeAndGrace(size, grace).advanceBy(Duration.ofMillis(o.advance())));
+        };
+    }
+
+    /** Whether the windows of a windowed stream are sessions. */
+    private boolean sessions(Program.Op o) {
+        while (!o.op().equals("sessionsBy") && !o.op().equals("windowedBy")) {
+            o = program.ops().get(o.in().get(0));
+        }
+        return o.op().equals("sessionsBy");
     }
 
     static Grouped<Object, Object> grouped(String name, String v) {
@@ -229,6 +296,10 @@ final class Build {
     }
 
     static Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> keyValue(Program.Op o, String v) {
+        return materialized(o, v);
+    }
+
+    static Materialized<Object, Object, SessionStore<Bytes, byte[]>> session(Program.Op o, String v) {
         return materialized(o, v);
     }
 

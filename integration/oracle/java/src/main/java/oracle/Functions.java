@@ -13,6 +13,7 @@ import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.kstream.Aggregator;
 import org.apache.kafka.streams.kstream.Initializer;
 import org.apache.kafka.streams.kstream.KeyValueMapper;
+import org.apache.kafka.streams.kstream.Merger;
 import org.apache.kafka.streams.kstream.Predicate;
 import org.apache.kafka.streams.kstream.Reducer;
 import org.apache.kafka.streams.kstream.ValueJoiner;
@@ -300,5 +301,9 @@ final class Functions {
 
             @Override public void close() { }
         };
+    }
+
+    static Merger<Object, Object> merger(String f, int n, String a) {
+        return (k, x, y) -> as(add(f, n, text(x, a), keyText(k), text(y, a)), a);
     }
 }

@@ -38,6 +38,7 @@ import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
+import org.apache.kafka.streams.state.ReadOnlySessionStore;
 import org.apache.kafka.streams.state.ReadOnlyWindowStore;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
 import org.apache.kafka.streams.state.ValueTimestampHeaders;
@@ -194,6 +195,13 @@ public final class Main {
             rows.sort(Comparator.comparing(Result.Row::key)); // the order depends on the kind of store
             return rows;
         }
+        if (store instanceof ReadOnlySessionStore<?, ?> s) {
+            try (KeyValueIterator<?, ?> all = s.fetch(null, null)) {
+                all.forEachRemaining(kv -> rows.add(row(kv, false)));
+            }
+            rows.sort(Comparator.comparing(Result.Row::key));
+            return rows;
+        }
         return null;
     }
 
@@ -203,9 +211,12 @@ public final class Main {
         if (kv.value instanceof ValueTimestampHeaders<?> v) {
             value = v.value();
             time = v.timestamp();
+        } else if (kv.value instanceof ValueAndTimestamp<?> v) {
+            value = v.value();
+            time = v.timestamp();
         } else {
-            value = ((ValueAndTimestamp<?>) kv.value).value();
-            time = ((ValueAndTimestamp<?>) kv.value).timestamp();
+            value = kv.value;
+            time = 0;
         }
         return new Result.Row(Functions.keyText(kv.key), String.valueOf(value), timed ? time : 0);
     }

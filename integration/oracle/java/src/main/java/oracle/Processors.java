@@ -123,7 +123,7 @@ final class Processors {
             context = c;
             store = c.getStateStore(o.store());
             if (o.f().equals("tick")) {
-                c.schedule(Duration.ofMillis(200L * o.n()), PunctuationType.WALL_CLOCK_TIME, this::tick);
+                c.schedule(Duration.ofMillis(200L * o.n() + 7 * at), PunctuationType.WALL_CLOCK_TIME, this::tick);
             }
         }
 
