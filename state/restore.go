@@ -13,6 +13,7 @@ import (
 type RestoreRecord struct {
 	Key, Value []byte
 	Timestamp  int64
+	Headers    []Header // of the record; only buffers look at them
 }
 
 // restoreBuffer holds restored rows until there are enough to be sorted and written at once.
@@ -114,6 +115,11 @@ func (s *rowStore) isEmpty() (bool, error) {
 
 // addRestored adds a record to the buffer.
 func (s *rowStore) addRestored(rec *RestoreRecord) error {
+	if s.spec.Kind == topology.BufferStore {
+		if err := checkBuffered(rec); err != nil {
+			return fmt.Errorf("state: restore of store %q: %w", s.spec.Name, err)
+		}
+	}
 	b := s.restore
 	if s.spec.Kind == topology.VersionedStore {
 		row, ok := s.restoredVersion(rec)

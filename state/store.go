@@ -29,6 +29,8 @@ type Update struct {
 	New          []byte // nil for a deletion
 	Timestamp    int64  // of the last update
 	Headers      []Header
+	Topic        string // of the input record that the last update came from, "" if there was none, see [Stores.From]
+	Offset       int64  // of that record, -1 if there was none
 }
 
 // FlushFunc is told of an updated row by a flush. The update is valid during the call; its byte slices never change and may be kept.
@@ -206,6 +208,7 @@ func (s *rowStore) put(key, value []byte, ts int64, headers []Header) error {
 		}
 		w.touch(e)
 		e.headers = cloneHeaders(headers)
+		e.source, e.offset = s.owner.source, s.owner.offset
 	}
 	w.setValue(e, value, ts)
 	e.flags |= referenced
@@ -324,7 +327,7 @@ func (s *rowStore) tell(e *entry) error {
 			return nil
 		}
 		u := &s.update
-		*u = Update{New: value, OldTimestamp: -1, Timestamp: e.ts, Headers: headers}
+		*u = Update{New: value, OldTimestamp: -1, Timestamp: e.ts, Headers: headers, Topic: s.owner.sources[e.source], Offset: e.offset}
 		s.layout.nameUpdate(u, e.key)
 		if s.wantOld && old != nil {
 			u.Old, u.OldTimestamp = old.value, old.ts

@@ -42,6 +42,10 @@ type Stores struct {
 	wipes  int
 	failed error // of a write; nothing is written afterwards
 
+	sources []string // topics of input records, the first of which is none
+	source  uint16   // of the record at hand
+	offset  int64    // of the record at hand
+
 	mu struct {
 		sync.Mutex // held while a commit is applied
 		committed  committed
@@ -76,7 +80,7 @@ func Open(opts Options) (*Stores, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Stores{opts: opts, byName: map[string]Store{}, log: opts.Logger.With("task", opts.Task.String())}
+	s := &Stores{opts: opts, sources: []string{""}, offset: -1, byName: map[string]Store{}, log: opts.Logger.With("task", opts.Task.String())}
 	s.mu.snapshots = map[*Snapshot]struct{}{}
 	if err := s.open(); err != nil {
 		for _, h := range s.homes {
@@ -95,7 +99,7 @@ func (s *Stores) open() error {
 		}
 		at := &disk
 		engine := s.opts.Engine
-		if spec.InMemory || engine == nil {
+		if spec.InMemory || spec.Kind == topology.BufferStore || engine == nil {
 			at, engine = &memory, MemoryEngine{}
 		}
 		if *at == nil {
@@ -159,13 +163,16 @@ func (s *Stores) newStore(spec topology.Store, h *home) (Store, error) {
 			return nil, fmt.Errorf("state: time index of store %q of task %s: %w", spec.Name, s.opts.Task, err)
 		}
 	}
+	if spec.Kind == topology.BufferStore { // its changelog is told at a flush, whatever the configuration of caches
+		spec.Caching, spec.InMemory = true, true
+	}
 	limit := max(s.opts.CacheBytes/int64(len(s.opts.Stores)), 4<<10)
 	base := rowStore{
 		owner: s, spec: spec, layout: newLayout(spec, found.id, found.interval), home: h, set: newWriteSet(), limit: limit,
 		keepFrom: math.MaxInt64, observed: found.observed, flushed: found.observed, seq: found.seq, meta: found,
 	}
 	switch spec.Kind {
-	case topology.KeyValueStore:
+	case topology.KeyValueStore, topology.BufferStore:
 		return &KeyValue{rowStore: base}, nil
 	case topology.WindowStore:
 		return &Window{timedStore: timedStore{rowStore: base}}, nil
@@ -175,6 +182,20 @@ func (s *Stores) newStore(spec topology.Store, h *home) (Store, error) {
 		return &Versioned{rowStore: base}, nil
 	}
 	return nil, fmt.Errorf("state: store %q is of unknown kind %d", spec.Name, spec.Kind)
+}
+
+// From says which input record the updates to come are made for; "" and -1 are none. A flush tells it with an update, since what is handed on later is still
+// that record's.
+func (s *Stores) From(topic string, offset int64) {
+	if s.sources[s.source] != topic {
+		i := slices.Index(s.sources, topic)
+		if i < 0 {
+			i = len(s.sources)
+			s.sources = append(s.sources, topic)
+		}
+		s.source = uint16(i)
+	}
+	s.offset = offset
 }
 
 // All returns the stores in the order in which they were declared. The slice must not be changed.

@@ -44,9 +44,11 @@ type entry struct {
 	prior   *prior    // what was last flushed, if it is wanted and there was something
 	headers *[]Header // of the last update, nil if it had none
 	next    *entry    // the dirty row of the same user key that comes before this one in time
+	offset  int64     // of the input record that the last update came from
 	hash    uint32
 	pos     uint32 // in log
 	row     uint32
+	source  uint16 // its topic, a number in Stores
 	flags   entryFlags
 }
 
@@ -71,7 +73,7 @@ const (
 const (
 	chunkShift = 7
 	chunkLen   = 1 << chunkShift
-	entrySize  = 96 + 16 // of an entry and its slots, for accounting
+	entrySize  = 104 + 16 // of an entry and its slots, for accounting
 )
 
 func newWriteSet() *writeSet {

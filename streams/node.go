@@ -123,9 +123,8 @@ func (c handlerContext) Value(key any) any {
 
 // failed calls the handler for the stage. It returns when the record is to be skipped.
 func (t *task) failed(node string, stage Stage, err error, outTopic string) {
-	f := Failure{Err: err, Stage: stage, Node: node, Task: t.ctx.Task.String(), Origin: Origin{Partition: -1, Offset: -1}, OutTopic: outTopic}
+	f := Failure{Err: err, Stage: stage, Node: node, Task: t.ctx.Task.String(), Origin: t.origin(), OutTopic: outTopic}
 	if r := t.ctx.Record; r != nil {
-		f.Origin = Origin{t.ctx.Topic, t.ctx.Partition, r.Offset}
 		f.Timestamp = time.UnixMilli(r.Timestamp).UTC()
 		f.Headers, f.RawKey, f.RawValue = r.Headers, r.Key, r.Value
 	}

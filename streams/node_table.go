@@ -58,7 +58,7 @@ func (m *materialized[K, V]) open() error {
 		m.kv.versions.SetDropListener(func(int64, int64) { m.t.ctx.Drop("older than the history of a versioned table") })
 	}
 	if m.caches() {
-		m.kv.store.SetFlushListener(m.flushed, m.info.old)
+		m.kv.store.SetFlushListener(m.t.flushes(m.flushed), m.info.old)
 	}
 	return nil
 }

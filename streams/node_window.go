@@ -35,7 +35,7 @@ func (n *windowResults[K, A]) openResults(store state.Store, flushed state.Flush
 	if n.onClose != nil {
 		n.onClose.open(n.t, n.table.store.Name)
 	} else if n.caches = n.table.store.Caching && n.t.cfg.caching; n.caches {
-		store.SetFlushListener(flushed, n.table.old)
+		store.SetFlushListener(n.t.flushes(flushed), n.table.old)
 	}
 }
 

@@ -147,7 +147,7 @@ func (c TaskContext) Store[S any](h StoreHandle[S]) S {
 }
 
 // Origin tells where the input record came from. There is none in a punctuation.
-func (c TaskContext) Origin() (o Origin, ok bool) { return c.t.origin(), c.t.ctx.Record != nil }
+func (c TaskContext) Origin() (o Origin, ok bool) { return c.t.origin(), c.t.ctx.Topic != "" }
 
 // Headers are those of the record being processed.
 func (c TaskContext) Headers() Headers { return c.t.headers }

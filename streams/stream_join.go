@@ -84,7 +84,7 @@ func joinStreams[K, V, W, R any](s *Stream[K, V], other *Stream[K, W], given any
 		stores = stores[:2]
 	}
 	for i, st := range stores {
-		c.ownJoin(st, i)
+		c.ownHidden(st, i == 0) // the names of the others have the same ending
 	}
 	sources := copartition(from, with)
 	st := c.add(func(g *topology.Graph) {
@@ -177,14 +177,14 @@ func (c *call) joinStore(name string, w window.JoinSpec) topology.Store {
 	return s
 }
 
-// ownJoin notes a store of a join, which nobody else can open: its values have a form of their own.
-func (c *call) ownJoin(s topology.Store, i int) {
+// ownHidden notes a store which nobody else can open, as its values have a form of their own. With check an illegal name is reported.
+func (c *call) ownHidden(s topology.Store, check bool) {
 	if d := c.b.stores[s.Name]; d != nil {
 		c.mistake(fmt.Errorf("%w: store %q is that of the operator at %s", ErrDuplicateName, s.Name, d.at))
 		return
 	}
 	if err := topology.CheckName(s.Name); err != nil {
-		if i == 0 { // the others have the same ending
+		if check {
 			c.mistake(fmt.Errorf("store: %w", badName(err)))
 		}
 		return

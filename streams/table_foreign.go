@@ -89,7 +89,7 @@ func joinForeign[K, V, KO, VO, R any](t *Table[K, V], other *Table[KO, VO], fk f
 	}
 	subscriptions := topology.Store{Name: n.store, Kind: topology.KeyValueStore, Timestamped: true, Logging: true, Headers: true}
 	if topology.CheckName(n.store) == nil {
-		c.ownJoin(subscriptions, 0)
+		c.ownHidden(subscriptions, true)
 	}
 	result := tableStore(c.opts)
 	if !c.opts.hasStore {

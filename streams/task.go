@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/millrace/millrace/state"
 	"github.com/millrace/millrace/tasks"
 	"github.com/millrace/millrace/topology"
 )
@@ -185,10 +186,18 @@ func (t *task) internalTopic(topic string) string {
 	return t.cfg.topology.TopicName(t.cfg.naming, topic)
 }
 
-// origin is the place of the record at hand.
+// flushes is a listener of flushes which says of every update what record it was made for.
+func (t *task) flushes(f state.FlushFunc) state.FlushFunc {
+	return func(u *state.Update) error {
+		t.ctx.From(u.Topic, u.Offset)
+		return f(u)
+	}
+}
+
+// origin is the place of the record at hand, or of that which a cache or a buffer hands on.
 func (t *task) origin() Origin {
-	if t.ctx.Record == nil {
+	if t.ctx.Topic == "" {
 		return Origin{Partition: -1, Offset: -1}
 	}
-	return Origin{t.ctx.Topic, t.ctx.Partition, t.ctx.Record.Offset}
+	return Origin{t.ctx.Topic, t.ctx.Partition, t.ctx.Offset}
 }

@@ -98,8 +98,9 @@ func (t *Task) flush() error {
 	}
 	var err error
 	thrown := t.run("flush", func() {
-		t.ctx.Record = nil
+		t.ctx.none()
 		err = t.stores.Flush()
+		t.ctx.none()
 	})
 	if thrown != nil {
 		return thrown

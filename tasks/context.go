@@ -13,9 +13,10 @@ type Context struct {
 	Stores   *state.Stores
 	Producer Producer
 
-	// Of the record at hand. In a punctuation Record is nil.
+	// Of the record at hand, or while the stores are flushed of the one that an update was made for; then Record is nil. In a punctuation there is none.
 	Topic     string
 	Partition int32
+	Offset    int64
 	Record    *Record
 
 	streamTime int64 // ms, -1 before the first record
@@ -37,6 +38,24 @@ func (c *Context) Now() int64 { return c.now }
 
 // RequestCommit asks the worker to commit after the record at hand.
 func (c *Context) RequestCommit() { c.commit = true }
+
+// From says which record what follows is done for, where that is not the one at hand: one that an update was made for which a cache or a buffer has held.
+// The topic "" and the offset -1 are none.
+func (c *Context) From(topic string, offset int64) {
+	c.Topic, c.Partition, c.Offset = topic, c.Task.Partition, offset
+	if topic == "" {
+		c.Partition = -1
+	}
+	if c.Stores != nil {
+		c.Stores.From(topic, offset)
+	}
+}
+
+// none says that what follows is done for no record.
+func (c *Context) none() {
+	c.Record = nil
+	c.From("", -1)
+}
 
 // Metadata returns a number that is kept with the task's committed offsets.
 func (c *Context) Metadata(name string) (n int64, ok bool) {

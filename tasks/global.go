@@ -272,7 +272,7 @@ func (g *Global) Apply(b Batch) error {
 	err := g.run(p, func() error {
 		for i := range b.Records {
 			r := &b.Records[i]
-			p.ctx.Record = r
+			p.ctx.Record, p.ctx.Offset = r, r.Offset
 			last, ok := p.times[b.Partition]
 			if !ok {
 				last = -1

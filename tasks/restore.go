@@ -446,7 +446,7 @@ func (w *Worker) apply(t *Task, c *changelog, b Batch) error {
 		if c.source && r.Key == nil {
 			continue // a table drops it
 		}
-		records = append(records, state.RestoreRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
+		records = append(records, state.RestoreRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers})
 	}
 	if err := t.stores.Restore(c.store, records, next); err != nil {
 		return err
@@ -576,6 +576,17 @@ func (w *Worker) connectChangelogs(t *Task) error {
 		}
 		t.logs[s.Name] = changelogOutput{out, out.Next(t.id.Partition)}
 		partition, caching, keepHeaders := t.id.Partition, s.Caching, s.Headers
+		if s.Kind == topology.BufferStore {
+			store.SetChangelog(func(key, value []byte, _ int64, _ []Header) error {
+				var headers []Header
+				if value != nil {
+					headers = state.BufferHeaders
+				}
+				out.Send(t.id.Partition, key, value, t.ctx.now, headers)
+				return nil
+			})
+			continue
+		}
 		store.SetChangelog(func(key, value []byte, ts int64, headers []Header) error {
 			if !caching { // the store overwrites such values in place
 				value = arena.Copy(value)

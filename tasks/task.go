@@ -127,7 +127,8 @@ func (t *Task) take(b *buffer) {
 	r := b.head()
 	t.ctx.streamTime = max(t.ctx.streamTime, b.headTime)
 	b.time = max(b.time, b.headTime)
-	t.ctx.Topic, t.ctx.Partition, t.ctx.Record = b.Topic, b.Partition, r
+	t.ctx.Record = r
+	t.ctx.From(b.Topic, r.Offset)
 	t.dirty = true
 	b.source.Process(r, b.headTime)
 	b.drop()
@@ -187,7 +188,7 @@ func (t *Task) prepareHead(b *buffer) bool {
 			return true
 		}
 		r := b.head()
-		t.ctx.Topic, t.ctx.Partition, t.ctx.Record = b.Topic, b.Partition, r
+		t.ctx.Topic, t.ctx.Partition, t.ctx.Offset, t.ctx.Record = b.Topic, b.Partition, r.Offset, r
 		ms, ok := b.source.Time(r, b.time)
 		if ok {
 			b.headTime, b.headOK = ms, true
@@ -205,12 +206,10 @@ func (t *Task) punctuateStream() {
 	if t.ctx.streamTime < 0 {
 		return
 	}
-	record := t.ctx.Record
-	t.ctx.Record = nil
+	t.ctx.none()
 	if t.ctx.stream.run(t.ctx.streamTime) {
 		t.dirty = true
 	}
-	t.ctx.Record = record
 }
 
 // punctuateWall runs what the wall clock has made due.
@@ -220,7 +219,7 @@ func (t *Task) punctuateWall(now time.Time) error {
 		return nil
 	}
 	return t.run("punctuate", func() {
-		t.ctx.Record = nil
+		t.ctx.none()
 		if t.ctx.wall.run(t.ctx.now) {
 			t.dirty = true
 		}

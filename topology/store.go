@@ -11,6 +11,7 @@ const (
 	WindowStore                     // one value (or, with Duplicates, many) per key and window start
 	SessionStore                    // one value per key and session
 	VersionedStore                  // the history of each key
+	BufferStore                     // what a suppression holds back, by key; always in memory
 )
 
 // String returns the kind in lower case.
@@ -24,6 +25,8 @@ func (k StoreKind) String() string {
 		return "session"
 	case VersionedStore:
 		return "versioned"
+	case BufferStore:
+		return "buffer"
 	}
 	return "unknown"
 }

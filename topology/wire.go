@@ -90,7 +90,7 @@ func (s Store) changelogConfigs(windowExtra time.Duration) map[string]string {
 		retention = math.MaxInt64 - extra
 	}
 	switch s.Kind {
-	case KeyValueStore:
+	case KeyValueStore, BufferStore:
 		return map[string]string{"cleanup.policy": "compact"}
 	case VersionedStore: // a compacted topic that keeps the history
 		return map[string]string{"cleanup.policy": "compact", "min.compaction.lag.ms": strconv.FormatInt(retention+extra, 10)}

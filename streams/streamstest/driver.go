@@ -369,7 +369,7 @@ func (d *Driver) restore(s *topology.Subtopology, id topology.TaskID, stores *st
 		var batch []state.RestoreRecord
 		for _, r := range records[next:] {
 			if r.state == committed && (r.Key != nil || spec.SourceTopic == "") {
-				batch = append(batch, state.RestoreRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
+				batch = append(batch, state.RestoreRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers})
 			}
 		}
 		if err := stores.Restore(spec.Name, batch, int64(len(records))); err != nil {
