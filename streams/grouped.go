@@ -118,9 +118,14 @@ func aggregate[K, V, A any](g *Grouped[K, V], prefix, store string, f any, agg a
 	c.own(KeyValueHandle[K, A]{kv, sd.key, sd.value, g.b})
 	s := c.add(func(tg *topology.Graph) {
 		c.addStore(tg, kv, store != "")
-		c.node(tg, specOf(func(tk *task, n *nodeInfo) sink[K, V] { return newAggregate(tk, n, t, sd, agg) }), []string{kv.Name}, from.name)
+		c.node(tg, aggregateNode(t, sd, agg), []string{kv.Name}, from.name)
 	}, from.step)
 	return &Table[K, A]{above{b: g.b, step: s, name: c.name, sources: from.sources}, sd, t, storeView(t, sd.key, sd.value)}
+}
+
+// aggregateNode is the node of an aggregation without windows.
+func aggregateNode[K, V, A any](t *tableInfo, sd serdes[K, A], agg aggregation[K, V, A]) spec {
+	return specOf(func(tk *task, n *nodeInfo) sink[K, V] { return newAggregate(tk, n, t, sd, agg) })
 }
 
 // WindowedBy groups by key and window.

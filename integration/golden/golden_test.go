@@ -127,6 +127,67 @@ var topologies = map[string]func(b *streams.Builder){
 			Map(func(k window.Windowed[string], v int64) (string, int64) { return k.Key, v }).
 			To(counts("out"))
 	},
+	"suppress_window": func(b *streams.Builder) {
+		in(b).GroupByKey().WindowedBy(window.Tumbling(time.Minute)).Count("counts").
+			Suppress(streams.UntilWindowCloses).ToStream().SelectKey(inner).To(counts("out"))
+	},
+	"suppress_named": func(b *streams.Builder) {
+		in(b).GroupByKey().Count("counts").Suppress(streams.UntilTimeLimit(time.Second).MaxRecords(10), streams.Named("calm")).ToStream().To(counts("out"))
+	},
+	"suppress_unnamed_then_join": func(b *streams.Builder) {
+		t := b.Table(text("in")).Suppress(streams.UntilTimeLimit(time.Second))
+		b.Table(text("other")).Join(t, enrich).ToStream().To(text("out"))
+	},
+	"sessions_suppressed_named": func(b *streams.Builder) {
+		in(b).GroupBy(value).SessionsBy(window.Session(time.Minute)).Reduce("joined", concat).
+			Suppress(streams.UntilWindowCloses, streams.Named("last")).ToStream().SelectKey(inner).To(text("out"))
+	},
+	"sessions_count_unnamed": func(b *streams.Builder) {
+		in(b).GroupByKey().SessionsBy(window.Session(time.Minute)).Count(streams.Unnamed).ToStream().SelectKey(inner).To(counts("out"))
+	},
+	"sliding_count_unnamed": func(b *streams.Builder) {
+		in(b).GroupByKey().WindowedBy(window.Sliding(time.Minute)).Count(streams.Unnamed).ToStream().SelectKey(inner).To(counts("out"))
+	},
+	"cogroup": func(b *streams.Builder) {
+		in(b).GroupByKey().Cogroup(add).Cogroup(b.Stream(text("other")).GroupByKey(), add).Aggregate("sums", empty).ToStream().To(text("out"))
+	},
+	"cogroup_unnamed": func(b *streams.Builder) {
+		in(b).GroupByKey().Cogroup(add).Cogroup(b.Stream(text("other")).GroupByKey(), add).Aggregate(streams.Unnamed, empty).ToStream().To(text("out"))
+	},
+	"cogroup_of_one": func(b *streams.Builder) {
+		in(b).GroupBy(value).Cogroup(add).Aggregate("sums", empty).ToStream().To(text("out"))
+	},
+	"cogroup_of_one_unnamed": func(b *streams.Builder) {
+		in(b).GroupBy(value).Cogroup(add).Aggregate(streams.Unnamed, empty).Filter(all).ToStream().To(text("out"))
+	},
+	"cogroup_rekeyed": func(b *streams.Builder) {
+		in(b).GroupBy(value, streams.Named("a")).Cogroup(add).Cogroup(b.Stream(text("other")).GroupByKey(), add).
+			Cogroup(b.Stream(text("third")).Map(swap).GroupByKey(streams.Named("c")), add).Aggregate("sums", empty, streams.Named("fold")).ToStream().To(text("out"))
+	},
+	"cogroup_one_rekeyed": func(b *streams.Builder) {
+		in(b).GroupByKey().Cogroup(add).Cogroup(b.Stream(text("other")).GroupBy(value), add).Aggregate("sums", empty).ToStream().To(text("out"))
+	},
+	"cogroup_twice": func(b *streams.Builder) {
+		g := in(b).GroupBy(value, streams.Named("a")).Cogroup(add).Cogroup(b.Stream(text("other")).GroupByKey(), add)
+		g.Aggregate("sums", empty).ToStream().To(text("out"))
+		g.WindowedBy(window.Tumbling(time.Minute)).Aggregate("by-minute", empty).ToStream().SelectKey(inner).To(text("minutes"))
+	},
+	"cogroup_windowed": func(b *streams.Builder) {
+		in(b).GroupByKey().Cogroup(add).Cogroup(b.Stream(text("other")).GroupBy(value), add).WindowedBy(window.Tumbling(time.Minute)).
+			Aggregate("sums", empty).ToStream().SelectKey(inner).To(text("out"))
+	},
+	"cogroup_sliding": func(b *streams.Builder) {
+		in(b).GroupByKey().Cogroup(add).Cogroup(b.Stream(text("other")).GroupByKey(), add).WindowedBy(window.Sliding(time.Minute)).
+			Aggregate("sums", empty, streams.Named("fold")).ToStream().SelectKey(inner).To(text("out"))
+	},
+	"cogroup_sessions": func(b *streams.Builder) {
+		in(b).GroupByKey().Cogroup(add).Cogroup(b.Stream(text("other")).GroupByKey(), add).SessionsBy(window.Session(time.Minute)).
+			Aggregate("sums", empty, add).Suppress(streams.UntilWindowCloses).ToStream().SelectKey(inner).To(text("out"))
+	},
+	"cogroup_joined": func(b *streams.Builder) {
+		t := in(b).GroupByKey().Cogroup(add).Cogroup(b.Stream(text("other")).GroupByKey(), add).Aggregate("sums", empty)
+		b.Stream(text("third")).JoinTable(t, enrich).To(text("out"))
+	},
 	"windowed_reduce": func(b *streams.Builder) {
 		in(b).GroupBy(value, streams.Named("g")).WindowedBy(window.Tumbling(time.Minute)).
 			Reduce("latest", concat).ToStream().SelectKey(inner).To(text("out"))

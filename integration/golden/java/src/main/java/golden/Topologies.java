@@ -16,6 +16,11 @@ import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.*;
+import org.apache.kafka.streams.kstream.CogroupedKStream;
+import org.apache.kafka.streams.kstream.KGroupedStream;
+import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.SlidingWindows;
+import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.processor.api.FixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 import org.apache.kafka.streams.processor.api.Processor;
@@ -53,6 +58,14 @@ public final class Topologies {
 
     static KStream<String, String> other(StreamsBuilder b) {
         return b.stream("other", STRINGS);
+    }
+
+    static CogroupedKStream<String, String> both(StreamsBuilder b) {
+        return in(b).groupByKey().cogroup(Topologies::add).cogroup(other(b).groupByKey(), Topologies::add);
+    }
+
+    static String add(String key, String value, String sum) {
+        return sum + value;
     }
 
     static KTable<String, String> table(StreamsBuilder b, String topic) {
@@ -119,6 +132,63 @@ public final class Topologies {
         ALL.put("hopping_count_unnamed", b -> in(b)
             .groupBy((k, v) -> v).windowedBy(TimeWindows.ofSizeWithNoGrace(Duration.ofMinutes(1)).advanceBy(Duration.ofSeconds(20)))
             .count().toStream().filter((k, v) -> true).map((k, v) -> KeyValue.pair(k.key(), v)).to("out", COUNTS_OUT));
+        ALL.put("suppress_window", b -> in(b)
+            .groupByKey().windowedBy(TimeWindows.ofSizeWithNoGrace(Duration.ofMinutes(1))).count(Materialized.as("counts"))
+            .suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()))
+            .toStream().selectKey((k, v) -> k.key()).to("out", COUNTS_OUT));
+        ALL.put("suppress_named", b -> in(b)
+            .groupByKey().count(Materialized.as("counts"))
+            .suppress(Suppressed.<String>untilTimeLimit(Duration.ofSeconds(1), Suppressed.BufferConfig.maxRecords(10).shutDownWhenFull()).withName("calm"))
+            .toStream().to("out", COUNTS_OUT));
+        ALL.put("suppress_unnamed_then_join", b -> {
+            KTable<String, String> t = table(b, "in").suppress(Suppressed.untilTimeLimit(Duration.ofSeconds(1), Suppressed.BufferConfig.unbounded()));
+            table(b, "other").join(t, Topologies::enrich).toStream().to("out", STRINGS_OUT);
+        });
+        ALL.put("sessions_suppressed_named", b -> in(b)
+            .groupBy((k, v) -> v).windowedBy(SessionWindows.ofInactivityGapWithNoGrace(Duration.ofMinutes(1))).reduce((a, v) -> a + v, stringsAs("joined"))
+            .suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()).withName("last"))
+            .toStream().selectKey((k, v) -> k.key()).to("out", STRINGS_OUT));
+        ALL.put("sessions_count_unnamed", b -> in(b)
+            .groupByKey().windowedBy(SessionWindows.ofInactivityGapWithNoGrace(Duration.ofMinutes(1))).count()
+            .toStream().selectKey((k, v) -> k.key()).to("out", COUNTS_OUT));
+        ALL.put("sliding_count_unnamed", b -> in(b)
+            .groupByKey().windowedBy(SlidingWindows.ofTimeDifferenceWithNoGrace(Duration.ofMinutes(1))).count()
+            .toStream().selectKey((k, v) -> k.key()).to("out", COUNTS_OUT));
+        ALL.put("cogroup", b -> both(b).aggregate(() -> "", stringsAs("sums")).toStream().to("out", STRINGS_OUT));
+        ALL.put("cogroup_unnamed", b -> both(b).aggregate(() -> "").toStream().to("out", STRINGS_OUT));
+        ALL.put("cogroup_of_one", b -> in(b)
+            .groupBy((k, v) -> v).cogroup(Topologies::add).aggregate(() -> "", stringsAs("sums")).toStream().to("out", STRINGS_OUT));
+        ALL.put("cogroup_of_one_unnamed", b -> in(b)
+            .groupBy((k, v) -> v).cogroup(Topologies::add).aggregate(() -> "").filter((k, v) -> true).toStream().to("out", STRINGS_OUT));
+        ALL.put("cogroup_rekeyed", b -> in(b)
+            .groupBy((k, v) -> v, Grouped.as("a")).cogroup(Topologies::add).cogroup(other(b).groupByKey(), Topologies::add)
+            .cogroup(b.stream("third", STRINGS).map(Topologies::swap).groupByKey(Grouped.as("c")), Topologies::add)
+            .aggregate(() -> "", Named.as("fold"), stringsAs("sums")).toStream().to("out", STRINGS_OUT));
+        ALL.put("cogroup_one_rekeyed", b -> in(b)
+            .groupByKey().cogroup(Topologies::add).cogroup(other(b).groupBy((k, v) -> v), Topologies::add)
+            .aggregate(() -> "", stringsAs("sums")).toStream().to("out", STRINGS_OUT));
+        ALL.put("cogroup_twice", b -> {
+            CogroupedKStream<String, String> g = in(b)
+                .groupBy((k, v) -> v, Grouped.as("a")).cogroup(Topologies::add).cogroup(other(b).groupByKey(), Topologies::add);
+            g.aggregate(() -> "", stringsAs("sums")).toStream().to("out", STRINGS_OUT);
+            g.windowedBy(TimeWindows.ofSizeWithNoGrace(Duration.ofMinutes(1))).aggregate(() -> "", stringsAs("by-minute"))
+                .toStream().selectKey((k, v) -> k.key()).to("minutes", STRINGS_OUT);
+        });
+        ALL.put("cogroup_windowed", b -> in(b)
+            .groupByKey().cogroup(Topologies::add).cogroup(other(b).groupBy((k, v) -> v), Topologies::add)
+            .windowedBy(TimeWindows.ofSizeWithNoGrace(Duration.ofMinutes(1))).aggregate(() -> "", stringsAs("sums"))
+            .toStream().selectKey((k, v) -> k.key()).to("out", STRINGS_OUT));
+        ALL.put("cogroup_sliding", b -> both(b)
+            .windowedBy(SlidingWindows.ofTimeDifferenceWithNoGrace(Duration.ofMinutes(1))).aggregate(() -> "", Named.as("fold"), stringsAs("sums"))
+            .toStream().selectKey((k, v) -> k.key()).to("out", STRINGS_OUT));
+        ALL.put("cogroup_sessions", b -> both(b)
+            .windowedBy(SessionWindows.ofInactivityGapWithNoGrace(Duration.ofMinutes(1))).aggregate(() -> "", (k, x, y) -> x + y, stringsAs("sums"))
+            .suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()))
+            .toStream().selectKey((k, v) -> k.key()).to("out", STRINGS_OUT));
+        ALL.put("cogroup_joined", b -> {
+            KTable<String, String> t = both(b).aggregate(() -> "", stringsAs("sums"));
+            b.stream("third", STRINGS).join(t, Topologies::enrich).to("out", STRINGS_OUT);
+        });
         ALL.put("windowed_reduce", b -> in(b)
             .groupBy((k, v) -> v, Grouped.as("g")).windowedBy(TimeWindows.ofSizeWithNoGrace(Duration.ofMinutes(1)))
             .reduce((a, v) -> v, stringsAs("latest")).toStream().selectKey((k, v) -> k.key()).to("out", STRINGS_OUT));
