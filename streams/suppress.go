@@ -91,7 +91,8 @@ func (s SerdeOption) suppress(o *options) { s.add(o) }
 func (k StoreKnob) suppress(o *options)   { k.set(o) }
 
 // Suppress thins out updates: each key speaks at most once per [UntilTimeLimit]. What is held back is in the changelog of a buffer, and not lost when the
-// task moves. Lookups in the result see the row as it was before it was held back.
+// task moves. Lookups in the result see the row as it was before it was held back. A table that is
+// versioned, or made of one that is, cannot be suppressed: a Build error (KIP-914, F-128).
 func (t *Table[K, V]) Suppress(s TimeLimit, opts ...SuppressOption) *Table[K, V] {
 	c, buffer := t.b.suppression(gather(opts, SuppressOption.suppress), s.suppression(), t.info, closing{})
 	sd := serdes[K, V]{
@@ -144,6 +145,8 @@ func (b *Builder) suppression(o options, how suppression, table *tableInfo, clos
 		c.mistake(fmt.Errorf("%w: a suppression's buffer is in memory, without a cache, and keeps a row until it is let through", ErrBadOption))
 	}
 	switch {
+	case table.versioned: // F-128
+		c.mistake(fmt.Errorf("%w: the table is versioned, or made of one that is, and its changes come in no order that a suppression could keep", ErrBadOption))
 	case how.limit < 0:
 		c.mistake(fmt.Errorf("%w: the time limit %v is negative", ErrBadOption, how.limit))
 	case how.records.set && how.records.n < 1 || how.bytes.set && how.bytes.n < 1:

@@ -359,6 +359,9 @@ func TestSuppressMistakes(t *testing.T) {
 		"no bytes": {func(b *streams.Builder) {
 			b.Table(leftTopic).Suppress(streams.UntilTimeLimit(time.Second).MaxBytes(-5))
 		}, streams.ErrBadOption, "may hold nothing"},
+		"versioned F-128": {func(b *streams.Builder) {
+			b.Table(leftTopic, streams.Materialized("rows"), streams.Versioned(time.Hour)).Filter(func(string, string) bool { return true }).Suppress(streams.UntilTimeLimit(time.Second))
+		}, streams.ErrBadOption, "the table is versioned"},
 		"cache": {func(b *streams.Builder) {
 			b.Table(leftTopic).Suppress(streams.UntilTimeLimit(time.Second), streams.NoCaching)
 		}, streams.ErrBadOption, "without a cache"},

@@ -103,11 +103,15 @@ func joinForeign[K, V, KO, VO, R any](t *Table[K, V], other *Table[KO, VO], fk f
 	if info.keep {
 		c.own(KeyValueHandle[K, R]{result, sd.key, sd.value, c.b})
 	}
+	// Three steps, as each may be written at another time if a topic above is bumped.
+	ask := c.add(func(g *topology.Graph) { j.writeRequests(g, c, subscriptions, t.above, other.above, other.view) }, t.step)
+	ask.needs = other.step
+	listen := c.add(func(g *topology.Graph) { j.writeForeign(g, c, subscriptions, other.above) }, other.step)
 	st := c.add(func(g *topology.Graph) {
 		if info.keep { // perhaps only since somebody below needs it
 			sd.value = serdeFor(c.b, c.name, c.at, false, nil, sd.value)
 		}
-		j.write(g, c, subscriptions, t.above, t.view, other.above, other.view)
+		j.writeResponses(g, c, t.above)
 		c.nodeNamed(g, n.resolve, specOf(func(tk *task, info *nodeInfo) sink[K, answer[VO]] {
 			return &resolveForeign[K, V, VO, R]{base: base{tk, info}, row: t.view.make(tk), hash: j.hasher(tk), left: left, f: f, null: isNull[R]()}
 		}), t.view.stores(), n.responseSource)
@@ -117,7 +121,7 @@ func joinForeign[K, V, KO, VO, R any](t *Table[K, V], other *Table[KO, VO], fk f
 			c.addStore(g, result, c.opts.hasStore)
 		}
 		c.node(g, specOf(func(tk *task, n *nodeInfo) sink[K, R] { return newTableSource(tk, n, info, sd.key, sd.value) }), stores, n.resolve)
-	}, t.step, other.step)
+	}, ask, listen)
 	sources := append(slices.Clone(t.sources), n.responseSource)
 	return &Table[K, R]{above{b: t.b, step: st, name: c.name, sources: sources}, sd, info, storeView(info, sd.key, sd.value)}
 }
@@ -169,11 +173,17 @@ func (j *foreignJoin[K, V, KO, VO]) hasher(t *task) *hasher[V] {
 	return &hasher[V]{serde: placedSerde[V]{j.value, j.pseudo(t, "-vh", false)}}
 }
 
-// write adds the nodes up to the source of the answers.
-func (j *foreignJoin[K, V, KO, VO]) write(g *topology.Graph, c *call, subscriptions topology.Store, this above, rows tableView[K, V], other above, otherRows tableView[KO, VO]) {
+// addStore adds the store of subscriptions for whoever comes first.
+func (j *foreignJoin[K, V, KO, VO]) addStore(g *topology.Graph, c *call, subscriptions topology.Store) {
+	if topology.CheckName(subscriptions.Name) == nil && !g.HasStore(subscriptions.Name) {
+		g.AddStore(subscriptions, c.at)
+	}
+}
+
+// writeRequests adds the nodes that send subscriptions to the other table and answer them.
+func (j *foreignJoin[K, V, KO, VO]) writeRequests(g *topology.Graph, c *call, subscriptions topology.Store, this, other above, otherRows tableView[KO, VO]) {
 	n := &j.names
 	g.AddRepartition(n.request, topology.Repartition{})
-	g.AddRepartition(n.response, topology.Repartition{})
 	c.nodeNamed(g, n.send, specOf(func(t *task, info *nodeInfo) sink[K, change[V]] {
 		return &subscribe[K, V, KO]{base: base{t, info}, fk: j.fk, left: j.left, versioned: j.versioned, foreignKey: j.foreignKey(t), hash: j.hasher(t)}
 	}), nil, this.name)
@@ -196,18 +206,28 @@ func (j *foreignJoin[K, V, KO, VO]) write(g *topology.Graph, c *call, subscripti
 		source: &sourceInfo{},
 	}})
 	c.copartitioned(g, append(slices.Clone(other.sources), n.requestSource))
-	if topology.CheckName(subscriptions.Name) == nil && !g.HasStore(subscriptions.Name) {
-		g.AddStore(subscriptions, c.at)
-	}
+	j.addStore(g, c, subscriptions)
 	c.nodeNamed(g, n.receive, specOf(func(t *task, info *nodeInfo) sink[KO, subscription[K]] {
 		return &receiveSubscription[K, KO]{base: base{t, info}, rows: openSubscriptions(t, subscriptions, j)}
 	}), []string{subscriptions.Name}, n.requestSource)
 	c.nodeNamed(g, n.join, specOf(func(t *task, info *nodeInfo) sink[KO, subscription[K]] {
 		return &answerSubscription[K, KO, VO]{base: base{t, info}, row: otherRows.make(t)}
 	}), otherRows.stores(), n.receive)
+}
+
+// writeForeign adds the node that tells subscribers of changes of the other table.
+func (j *foreignJoin[K, V, KO, VO]) writeForeign(g *topology.Graph, c *call, subscriptions topology.Store, other above) {
+	n := &j.names
+	j.addStore(g, c, subscriptions)
 	c.nodeNamed(g, n.foreign, specOf(func(t *task, info *nodeInfo) sink[KO, change[VO]] {
 		return &answerAll[K, KO, VO]{base: base{t, info}, rows: openSubscriptions(t, subscriptions, j), versioned: j.otherVersioned}
 	}), []string{subscriptions.Name}, other.name)
+}
+
+// writeResponses adds the topic of the answers.
+func (j *foreignJoin[K, V, KO, VO]) writeResponses(g *topology.Graph, c *call, this above) {
+	n := &j.names
+	g.AddRepartition(n.response, topology.Repartition{})
 	g.Add(topology.Node{Name: n.responseSink, Kind: topology.Sink, Topic: n.response, At: c.at, Payload: specOf(func(t *task, info *nodeInfo) sink[K, answer[VO]] {
 		return newInternalSink(t, info, n.response, j.key, answerSerde[VO]{j.otherValue}, func(r Record[K, answer[VO]], partitions int) Placement {
 			switch {

@@ -40,6 +40,9 @@ func build(p *Program) (*builder, *streams.Topology, error) {
 	if p.Reuse {
 		opts = append(opts, streams.ReuseSourceTopics)
 	}
+	if p.Selves {
+		opts = append(opts, streams.SingleStoreSelfJoin)
+	}
 	b := &builder{Builder: streams.NewBuilder(opts...), types: types}
 	handles := make([]any, len(p.Ops))
 	for i, o := range p.Ops {
@@ -120,6 +123,24 @@ func (b *builder) apply(o Op, v string, first, second any) any {
 		return onSessionGrouped(b, o, h)
 	case *streams.SessionGrouped[string, *string]:
 		return onSessionGrouped(b, o, h)
+	case *streams.Cogrouped[string, string]:
+		return onCogrouped(o, h, second)
+	case *streams.Cogrouped[string, int64]:
+		return onCogrouped(o, h, second)
+	case *streams.Cogrouped[string, *string]:
+		return onCogrouped(o, h, second)
+	case *streams.WindowedCogrouped[string, string]:
+		return onWindowedCogrouped(b, o, h)
+	case *streams.WindowedCogrouped[string, int64]:
+		return onWindowedCogrouped(b, o, h)
+	case *streams.WindowedCogrouped[string, *string]:
+		return onWindowedCogrouped(b, o, h)
+	case *streams.SessionCogrouped[string, string]:
+		return onSessionCogrouped(b, o, h)
+	case *streams.SessionCogrouped[string, int64]:
+		return onSessionCogrouped(b, o, h)
+	case *streams.SessionCogrouped[string, *string]:
+		return onSessionCogrouped(b, o, h)
 	case *streams.WindowedTable[string, string]:
 		return onWindowedTable(o, h)
 	case *streams.WindowedTable[string, int64]:
@@ -333,6 +354,8 @@ func onTable[V value](o Op, t *streams.Table[string, V], second any) any {
 		return t.FilterNot(Predicate[string, V](o.F, o.N), opts...)
 	case "toStream":
 		return t.ToStream(options[streams.StepOption](o)...)
+	case "table.suppress":
+		return t.Suppress(o.limit(), options[streams.SuppressOption](o)...)
 	}
 	switch other := second.(type) {
 	case *streams.Table[string, string]:
@@ -403,6 +426,8 @@ func onGrouped[V value](o Op, g *streams.Grouped[string, V]) any {
 		return g.Reduce(o.Store, Reducer[V](o.F, o.N), opts...)
 	case "aggregate":
 		return pick(o.V, aggregate[V, string], aggregate[V, int64], aggregate[V, *string])(o, g)
+	case "cogroup":
+		return pick(o.V, cogroup[V, string], cogroup[V, int64], cogroup[V, *string])(o, g)
 	case "windowedBy":
 		return g.WindowedBy(o.window())
 	case "sessionsBy":
@@ -467,6 +492,51 @@ func aggregateSessions[V, A value](b *builder, o Op, g *streams.SessionGrouped[s
 	return keepSessions(b, g.Aggregate(o.Store, Initial[A], Adder[V, A](o.F, o.N), Merger[A](o.F, o.N), options[streams.AggregateOption](o)...))
 }
 
+func cogroup[V, A value](o Op, g *streams.Grouped[string, V]) any {
+	return g.Cogroup(Adder[V, A](o.F, o.N))
+}
+
+func onCogrouped[A value](o Op, g *streams.Cogrouped[string, A], second any) any {
+	switch o.Op {
+	case "cogroup.aggregate":
+		return g.Aggregate(o.Store, Initial[A], options[streams.AggregateOption](o)...)
+	case "cogroup.windowedBy":
+		return g.WindowedBy(o.window())
+	case "cogroup.sessionsBy":
+		return g.SessionsBy(window.Session(ms(o.Size)).Grace(ms(o.Grace)))
+	case "cogroup.add":
+		switch other := second.(type) {
+		case *streams.Grouped[string, string]:
+			return g.Cogroup(other, Adder[string, A](o.F, o.N))
+		case *streams.Grouped[string, int64]:
+			return g.Cogroup(other, Adder[int64, A](o.F, o.N))
+		case *streams.Grouped[string, *string]:
+			return g.Cogroup(other, Adder[*string, A](o.F, o.N))
+		}
+	}
+	panic(unknown(o))
+}
+
+func onWindowedCogrouped[A value](b *builder, o Op, g *streams.WindowedCogrouped[string, A]) any {
+	return keepWindowed(b, g.Aggregate(o.Store, Initial[A], options[streams.AggregateOption](o)...))
+}
+
+func onSessionCogrouped[A value](b *builder, o Op, g *streams.SessionCogrouped[string, A]) any {
+	return keepSessions(b, g.Aggregate(o.Store, Initial[A], Merger[A](o.F, o.N), options[streams.AggregateOption](o)...))
+}
+
+// limit is how long a suppression holds a row back, and how many.
+func (o Op) limit() streams.TimeLimit {
+	l := streams.UntilTimeLimit(ms(o.Size))
+	switch o.F {
+	case "few":
+		return l.MaxRecords(int64(o.N)).EmitEarlyWhenFull()
+	case "bytes":
+		return l.MaxBytes(int64(60 * o.N)).EmitEarlyWhenFull()
+	}
+	return l
+}
+
 func onWindowedTable[V value](o Op, t *streams.WindowedTable[string, V]) any {
 	step := options[streams.StepOption](o)
 	switch o.Op {
@@ -476,6 +546,11 @@ func onWindowedTable[V value](o Op, t *streams.WindowedTable[string, V]) any {
 		return t.FilterNot(Predicate[window.Windowed[string], V](o.F, o.N), step...)
 	case "windowedTable.toStream":
 		return t.ToStream(step...)
+	case "windowedTable.suppress":
+		if o.F == "close" {
+			return t.Suppress(streams.UntilWindowCloses, options[streams.SuppressOption](o)...)
+		}
+		return t.Suppress(o.limit(), options[streams.SuppressOption](o)...)
 	}
 	return pick(o.V, mapWindowedTable[V, string], mapWindowedTable[V, int64], mapWindowedTable[V, *string])(o, t)
 }

@@ -23,11 +23,11 @@ type generator struct {
 // Generate makes the program of a seed. Every seed has an operator that its program tries to hold, in turn, so that rare ones are not forgotten.
 func Generate(seed uint64) *Program {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 0x6d696c6c72616365)), p: &Program{Seed: seed}, scale: 1}
-	g.p.Caching, g.p.Reuse = g.chance(3), g.chance(6)
+	g.p.Caching, g.p.Reuse, g.p.Selves = g.chance(3), g.chance(6), g.chance(4)
 	if g.chance(10) {
 		g.scale = 20_000 // so long that stores roll their segments
 	}
-	wanted := slices.Sorted(maps.Keys(operators))
+	wanted := append(slices.Sorted(maps.Keys(operators)), "cogroup.add") // which finds its place seldom
 	focus := wanted[seed%uint64(len(wanted))]
 	g.topics()
 	size := 2 + g.r.IntN(11)
@@ -38,6 +38,11 @@ func Generate(seed uint64) *Program {
 		g.step(focus)
 	}
 	g.aim(focus, 22)
+	for range 4 { // of what is rare, several
+		if g.has(focus) && len(g.p.Ops) < 26 && !g.try(focus) {
+			g.towards(focus)
+		}
+	}
 	g.finish()
 	g.events()
 	return g.p
@@ -117,7 +122,7 @@ func (g *generator) towards(focus string) bool {
 		}
 	}
 	// The handles do not go together: more of them may.
-	return g.make(operators[focus].in[len(operators[focus].in)-1], 5)
+	return g.make(oneOf(g, operators[focus].in...), 5)
 }
 
 // make adds an operator that gives a kind, below others if it has to.
@@ -139,8 +144,8 @@ func (g *generator) make(kind Kind, depth int) bool {
 	}
 	for _, name := range names {
 		for _, in := range operators[name].in {
-			if in != kind && g.make(in, depth-1) {
-				return g.try(name)
+			if in != kind && g.make(in, depth-1) && g.try(name) {
+				return true
 			}
 		}
 	}
@@ -149,6 +154,16 @@ func (g *generator) make(kind Kind, depth int) bool {
 
 // try adds an operator, if there is a place for it.
 func (g *generator) try(name string) bool {
+	for range 4 * len(operators[name].in) {
+		if g.place(name) {
+			return true
+		}
+	}
+	return operators[name].in == nil && g.place(name)
+}
+
+// place adds an operator below handles of the right kinds, if they go together.
+func (g *generator) place(name string) bool {
 	def := operators[name]
 	o := Op{Op: name}
 	for _, kind := range def.in {
@@ -165,6 +180,9 @@ func (g *generator) try(name string) bool {
 			return false
 		}
 		o.In = append(o.In, oneOf(g, fit...))
+	}
+	if def.joins && g.chance(4) { // with itself
+		o.In[1] = o.In[0]
 	}
 	if def.f != nil {
 		o.F = oneOf(g, def.f...)
@@ -189,6 +207,9 @@ func (g *generator) try(name string) bool {
 				o.Knobs = append(o.Knobs, k)
 			}
 		}
+	}
+	if def.store == heldStore && g.chance(6) {
+		o.Knobs = []string{"noLogging"}
 	}
 	if def.store == ownStore {
 		o.Store = g.name("s")
@@ -217,6 +238,9 @@ func (g *generator) try(name string) bool {
 			o.Advance = max(1, o.Size/int64(1+g.r.IntN(4)))
 		}
 		o.Grace = g.scale * oneOf(g, int64(0), 0, int64(g.r.IntN(10)), int64(g.r.IntN(40)))
+	}
+	if def.waits && o.F != "close" {
+		o.Size = g.scale * int64(g.r.IntN(30))
 	}
 	if def.joins {
 		o.Before, o.After = g.scale*int64(g.r.IntN(15)), g.scale*int64(g.r.IntN(15))
@@ -348,6 +372,7 @@ func (g *generator) finish() {
 			continue
 		}
 		end := map[Kind]string{
+			Cogrouped: "cogroup.aggregate", WindowedCogrouped: "cogroup.windowed.aggregate", SessionCogrouped: "cogroup.session.aggregate",
 			Stream: "to", Table: "toStream", Grouped: "count", WindowedGrouped: "windowed.count", SessionGrouped: "session.count",
 			WindowedTable:  "windowedTable.toStream",
 			WindowedStream: "windowedStream.to", Branches: "default", GroupedTable: "groupedTable.count",
@@ -356,6 +381,9 @@ func (g *generator) finish() {
 			continue
 		}
 		o := Op{Op: end, In: []int{i}}
+		if def := operators[end]; def.f != nil {
+			o.F, o.N = def.f[0], 2
+		}
 		if operators[end].writes {
 			o.Topics = []string{g.name("out-")}
 		}
@@ -439,4 +467,6 @@ func (p *Program) reads(topic string, kinds ...Kind) bool {
 }
 
 // hasName reports whether the operator takes [streams.Named].
-func (def *operator) hasName() bool { return def.out != WindowedGrouped && def.out != SessionGrouped }
+func (def *operator) hasName() bool {
+	return !slices.Contains([]Kind{WindowedGrouped, SessionGrouped, Cogrouped, WindowedCogrouped, SessionCogrouped}, def.out)
+}

@@ -25,6 +25,8 @@ var (
 	lists      = family{"each", "twice", "some"}
 	keys       = family{"first", "first", "same", "both", "mod", "mod", "const"}
 	windows    = family{"fixed", "fixed", "fixed", "sliding", "sliding", "custom", "unlimited"}
+	holds      = family{"limit", "limit", "few", "bytes"}
+	closings   = family{"close", "close", "close", "limit", "few", "bytes"}
 	nulls      = family{"key", "value", "both"}
 	joiners    = family{"concat", "concat", "plus", "left", "right", "half"}
 	procs      = family{"stamp", "last", "count", "tick"}
@@ -40,6 +42,7 @@ const (
 	noStore    store = iota
 	mayStore         // only if Op.Store names it
 	joinStore        // two or three, which Op.Store may name
+	heldStore        // a buffer
 	ownStore         // that of a processor, which others may have as well
 	needsStore       // always; Op.Store may name it
 )
@@ -54,13 +57,14 @@ type operator struct {
 	kf      bool   // it has Op.KF and Op.KN
 	store   store
 	windows bool // it has Op.Size, Op.Advance and Op.Grace
+	waits   bool // it has Op.Size
 	joins   bool // it has Op.Before, Op.After and Op.Grace
 	serdes  bool // Java must know the serdes of both tables
 	reads   bool // topics
 	writes  bool // a topic
 
 	// What a program in Go or Java says. $0 and $1 are the handles; $A, $B and $V the types of the values of $0, of $1, and of the result; $K that of the keys
-	// of $0; $f and $k the functions; $s the store, $t the topic, $w the window, $i the operator's place. In Go $o are the options. In Java $n is the name and
+	// of $0; $f and $k the functions; $s the store, $t the topic, $w the window, $h how long rows are held, $i the operator's place. In Go $o are the options. In Java $n is the name and
 	// $m how it is materialised; what takes two of them is called with both, like the twins of the DSL's methods in Build.java.
 	golang, java string
 }
@@ -150,13 +154,24 @@ var operators = map[string]*operator{
 	"reduce":    unary(Grouped, Table, operator{f: adders, store: needsStore, golang: `$0.Reduce($s, Reducer[$A]($f)$o)`, java: `$0.reduce(reducer($f, $A), $n, $m)`}),
 	"aggregate": unary(Grouped, Table, operator{v: freeV, f: keyAdders, store: needsStore, golang: `$0.Aggregate($s, Initial[$V], Adder[$A, $V]($f)$o)`, java: `$0.aggregate(initial($V), adder($f, $A, $V), $n, $m)`}),
 
-	"windowed.emit":     unary(WindowedGrouped, WindowedGrouped, operator{golang: `$0.Emit(streams.OnWindowClose)`, java: `$0.emitStrategy(EmitStrategy.onWindowClose())`}),
-	"session.emit":      unary(SessionGrouped, SessionGrouped, operator{golang: `$0.Emit(streams.OnWindowClose)`, java: `$0.emitStrategy(EmitStrategy.onWindowClose())`}),
-	"sessionsBy":        unary(Grouped, SessionGrouped, operator{windows: true, golang: `$0.SessionsBy($w)`, java: `$0.windowedBy($w)`}),
-	"session.count":     unary(SessionGrouped, WindowedTable, operator{v: longV, store: needsStore, golang: `$0.Count($s$o)`, java: `$0.count($n, $m)`}),
-	"session.reduce":    unary(SessionGrouped, WindowedTable, operator{f: adders, store: needsStore, golang: `$0.Reduce($s, Reducer[$A]($f)$o)`, java: `$0.reduce(reducer($f, $A), $n, $m)`}),
-	"session.aggregate": unary(SessionGrouped, WindowedTable, operator{v: freeV, f: keyAdders, store: needsStore, golang: `$0.Aggregate($s, Initial[$V], Adder[$A, $V]($f), Merger[$V]($f)$o)`, java: `$0.aggregate(initial($V), adder($f, $A, $V), merger($f, $V), $n, $m)`}),
-	"windowedBy":        unary(Grouped, WindowedGrouped, operator{f: windows, windows: true, golang: `$0.WindowedBy($w)`, java: `$0.windowedBy($w)`}),
+	"windowed.emit":              unary(WindowedGrouped, WindowedGrouped, operator{golang: `$0.Emit(streams.OnWindowClose)`, java: `$0.emitStrategy(EmitStrategy.onWindowClose())`}),
+	"session.emit":               unary(SessionGrouped, SessionGrouped, operator{golang: `$0.Emit(streams.OnWindowClose)`, java: `$0.emitStrategy(EmitStrategy.onWindowClose())`}),
+	"sessionsBy":                 unary(Grouped, SessionGrouped, operator{windows: true, golang: `$0.SessionsBy($w)`, java: `$0.windowedBy($w)`}),
+	"session.count":              unary(SessionGrouped, WindowedTable, operator{v: longV, store: needsStore, golang: `$0.Count($s$o)`, java: `$0.count($n, $m)`}),
+	"session.reduce":             unary(SessionGrouped, WindowedTable, operator{f: adders, store: needsStore, golang: `$0.Reduce($s, Reducer[$A]($f)$o)`, java: `$0.reduce(reducer($f, $A), $n, $m)`}),
+	"session.aggregate":          unary(SessionGrouped, WindowedTable, operator{v: freeV, f: keyAdders, store: needsStore, golang: `$0.Aggregate($s, Initial[$V], Adder[$A, $V]($f), Merger[$V]($f)$o)`, java: `$0.aggregate(initial($V), adder($f, $A, $V), merger($f, $V), $n, $m)`}),
+	"cogroup":                    unary(Grouped, Cogrouped, operator{v: freeV, f: keyAdders, golang: `$0.Cogroup(Adder[$A, $V]($f))`, java: `$0.cogroup(adder($f, $A, $V))`}),
+	"cogroup.add":                pair(Cogrouped, Grouped, Cogrouped, operator{f: keyAdders, golang: `$0.Cogroup($1, Adder[$B, $V]($f))`, java: `$0.cogroup($1, adder($f, $B, $V))`}),
+	"cogroup.aggregate":          unary(Cogrouped, Table, operator{store: needsStore, golang: `$0.Aggregate($s, Initial[$V]$o)`, java: `$0.aggregate(initial($V), $n, $m)`}),
+	"cogroup.windowedBy":         unary(Cogrouped, WindowedCogrouped, operator{f: windows, windows: true, golang: `$0.WindowedBy($w)`, java: `$0.windowedBy($w)`}),
+	"cogroup.sessionsBy":         unary(Cogrouped, SessionCogrouped, operator{windows: true, golang: `$0.SessionsBy($w)`, java: `$0.windowedBy($w)`}),
+	"cogroup.windowed.aggregate": unary(WindowedCogrouped, WindowedTable, operator{store: needsStore, golang: `$0.Aggregate($s, Initial[$V]$o)`, java: `$0.aggregate(initial($V), $n, $m)`}),
+	"cogroup.session.aggregate":  unary(SessionCogrouped, WindowedTable, operator{f: keyAdders, store: needsStore, golang: `$0.Aggregate($s, Initial[$V], Merger[$V]($f)$o)`, java: `$0.aggregate(initial($V), merger($f, $V), $n, $m)`}),
+
+	"table.suppress":         unary(Table, Table, operator{f: holds, waits: true, store: heldStore, golang: `$0.Suppress($h$o)`, java: `$0.suppress($h)`}),
+	"windowedTable.suppress": unary(WindowedTable, WindowedTable, operator{f: closings, waits: true, store: heldStore, golang: `$0.Suppress($h$o)`, java: `$0.suppress($h)`}),
+
+	"windowedBy": unary(Grouped, WindowedGrouped, operator{f: windows, windows: true, golang: `$0.WindowedBy($w)`, java: `$0.windowedBy($w)`}),
 }
 
 // Windowed handles have the operators of the others, under names of their own.

@@ -30,7 +30,7 @@ func source(p *Program, golang bool) string {
 		pairs := []string{
 			"$V", valueType(types[i].V), "$i", strconv.Itoa(i), "$s", strconv.Quote(o.Store), "$t", topicSource(p, o, types, i, golang),
 			"$w", windowSource(o, golang), "$o", optionsSource(o), "$n", "named(" + quoteOrNull(o.Name) + ")", "$m", materializedSource(o, types[i].V),
-			"$k", fmt.Sprintf("%q, %d", o.KF, o.KN), "$j", joinedSource(o, types),
+			"$h", heldSource(o, golang), "$k", fmt.Sprintf("%q, %d", o.KF, o.KN), "$j", joinedSource(o, types),
 		}
 		if def.f.is(records) {
 			pairs = append(pairs, "$f", strconv.Quote(o.F))
@@ -103,9 +103,9 @@ func windowSource(o Op, golang bool) string {
 	switch {
 	case operators[o.Op].joins && golang:
 		return fmt.Sprintf("window.Within(0).Before(ms(%d)).After(ms(%d)).Grace(ms(%d))", o.Before, o.After, o.Grace)
-	case o.Op == "sessionsBy" && golang:
+	case strings.HasSuffix(o.Op, "sessionsBy") && golang:
 		return fmt.Sprintf("window.Session(ms(%d)).Grace(ms(%d))", o.Size, o.Grace)
-	case o.Op == "sessionsBy":
+	case strings.HasSuffix(o.Op, "sessionsBy"):
 		return fmt.Sprintf("SessionWindows.ofInactivityGapAndGrace(Duration.ofMillis(%d), Duration.ofMillis(%d))", o.Size, o.Grace)
 	case o.F == "sliding" && golang:
 		return fmt.Sprintf("window.Sliding(ms(%d)).Grace(ms(%d))", o.Size, o.Grace)
@@ -126,6 +126,34 @@ func windowSource(o Op, golang bool) string {
 		return fmt.Sprintf("window.Hopping(ms(%d), ms(%d)).Grace(ms(%d))", o.Size, o.Advance, o.Grace)
 	}
 	return fmt.Sprintf("TimeWindows.ofSizeAndGrace(Duration.ofMillis(%d), Duration.ofMillis(%d)).advanceBy(Duration.ofMillis(%d))", o.Size, o.Grace, o.Advance)
+}
+
+func heldSource(o Op, golang bool) string {
+	if !operators[o.Op].waits {
+		return ""
+	}
+	if golang {
+		if o.F == "close" {
+			return "streams.UntilWindowCloses"
+		}
+		return fmt.Sprintf("streams.UntilTimeLimit(ms(%d))", o.Size) +
+			map[string]string{"few": fmt.Sprintf(".MaxRecords(%d).EmitEarlyWhenFull()", o.N), "bytes": fmt.Sprintf(".MaxBytes(%d).EmitEarlyWhenFull()", 60*o.N)}[o.F]
+	}
+	buffer := map[string]string{"few": fmt.Sprintf("BufferConfig.maxRecords(%d)", o.N), "bytes": fmt.Sprintf("BufferConfig.maxBytes(%d)", 60*o.N)}[o.F]
+	if buffer == "" {
+		buffer = "BufferConfig.unbounded()"
+	}
+	if o.Knobs != nil {
+		buffer += ".withLoggingDisabled()"
+	}
+	s := fmt.Sprintf("Suppressed.untilTimeLimit(Duration.ofMillis(%d), %s)", o.Size, buffer)
+	if o.F == "close" {
+		s = fmt.Sprintf("Suppressed.untilWindowCloses(%s)", buffer)
+	}
+	if o.Name != "" {
+		s += fmt.Sprintf(".withName(%q)", o.Name)
+	}
+	return s
 }
 
 func optionsSource(o Op) string {

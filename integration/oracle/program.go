@@ -11,6 +11,7 @@ type Program struct {
 	Seed    uint64  `json:"seed,omitempty"`    // that made it
 	Caching bool    `json:"caching,omitempty"` // record caches are on; both drivers commit after each record
 	Reuse   bool    `json:"reuse,omitempty"`   // [streams.ReuseSourceTopics]
+	Selves  bool    `json:"selves,omitempty"`  // [streams.SingleStoreSelfJoin]
 	Topics  []Topic `json:"topics"`            // of the input
 	Ops     []Op    `json:"ops"`
 	Input   []Event `json:"input"`
@@ -78,17 +79,20 @@ type Kind string
 
 // The kinds.
 const (
-	None            Kind = ""
-	Stream          Kind = "stream"
-	Table           Kind = "table"
-	Global          Kind = "global"
-	Branches        Kind = "branches"
-	Grouped         Kind = "grouped"
-	GroupedTable    Kind = "groupedTable"
-	WindowedGrouped Kind = "windowedGrouped"
-	SessionGrouped  Kind = "sessionGrouped"
-	WindowedTable   Kind = "windowedTable"
-	WindowedStream  Kind = "windowedStream"
+	None              Kind = ""
+	Stream            Kind = "stream"
+	Table             Kind = "table"
+	Global            Kind = "global"
+	Branches          Kind = "branches"
+	Grouped           Kind = "grouped"
+	GroupedTable      Kind = "groupedTable"
+	WindowedGrouped   Kind = "windowedGrouped"
+	SessionGrouped    Kind = "sessionGrouped"
+	Cogrouped         Kind = "cogrouped"
+	WindowedCogrouped Kind = "windowedCogrouped"
+	SessionCogrouped  Kind = "sessionCogrouped"
+	WindowedTable     Kind = "windowedTable"
+	WindowedStream    Kind = "windowedStream"
 )
 
 // Type is the kind of a handle and the type of its values.
@@ -96,6 +100,7 @@ type Type struct {
 	Kind    Kind
 	V       string
 	bare    bool   // a table whose serde for values Java does not know
+	history bool   // a table that is versioned, or made of one
 	onClose bool   // results come when windows close
 	win     string // the kind of windows of a windowed handle, as in [windows], or "session"
 }
@@ -148,8 +153,8 @@ func (p *Program) Types() ([]Type, error) {
 			types[i].V = topics[o.Topics[0]]
 		}
 		switch {
-		case def.out != Table || def.store == needsStore || o.Store != "" || o.In == nil || types[o.In[0]].Kind != Table || def.serdes:
-		case strings.HasPrefix(o.Op, "table.filter"):
+		case def.out != Table && def.out != WindowedTable || def.store == needsStore || o.Store != "" || o.In == nil || types[o.In[0]].Kind != def.out || def.serdes:
+		case strings.Contains(o.Op, "able.filter"), strings.HasSuffix(o.Op, ".suppress"):
 			types[i].bare = types[o.In[0]].bare
 		default:
 			types[i].bare = true
@@ -157,22 +162,29 @@ func (p *Program) Types() ([]Type, error) {
 		if len(o.In) > 0 {
 			types[i].onClose = types[o.In[0]].onClose || strings.HasSuffix(o.Op, "emit")
 		}
+		types[i].history = o.History > 0 || def.out == Table && o.Store == "" && def.store != needsStore && len(o.In) == 1 && types[o.In[0]].history
 		switch {
-		case def.out == WindowedGrouped && o.F != "":
+		case (def.out == WindowedGrouped || def.out == WindowedCogrouped) && o.F != "":
 			types[i].win = o.F
-		case def.out == SessionGrouped:
+		case def.out == SessionGrouped, def.out == SessionCogrouped:
 			types[i].win = "session"
 		case len(o.In) > 0:
 			types[i].win = types[o.In[0]].win
 		}
-		if strings.HasSuffix(o.Op, "emit") && types[i].win == "unlimited" {
+		if (strings.HasSuffix(o.Op, "emit") || o.F == "close") && types[i].win == "unlimited" {
 			return fail("unlimited windows do not close")
+		}
+		if strings.HasSuffix(o.Op, ".suppress") && (types[o.In[0]].bare || types[o.In[0]].history) {
+			return fail("its table is versioned, or Java does not know a serde for its values")
 		}
 		if def.serdes && (types[o.In[0]].bare || types[o.In[1]].bare) {
 			return fail("Java does not know a serde for its values")
 		}
 		if def.out != None && !slices.Contains(valueTypes, types[i].V) {
 			return fail("there is no type %q", types[i].V)
+		}
+		if p.Selves && (o.Before < 0 || o.After < 0) {
+			return fail("from one store, Kafka Streams pairs a record with itself that is not in its own window")
 		}
 		if !unique(o.Name) {
 			return fail("its name is taken")
@@ -220,6 +232,12 @@ func (p *Program) Types() ([]Type, error) {
 				return fail("the streams have different values")
 			}
 		}
+		if g := len(o.In) - 1; strings.HasPrefix(o.Op, "cogroup") && types[o.In[g]].Kind == Grouped && p.Ops[o.In[g]].Name != "" && !p.alone(o.In[g]) {
+			return fail("something else is done with its stream")
+		}
+		if o.Op == "cogroup.add" && !p.cogroups(i) {
+			return fail("its topics would have one name, or it stands in the place of another")
+		}
 		if def.in != nil && def.in[0] == Branches {
 			if closed[o.In[0]] {
 				return fail("the split has its default")
@@ -228,6 +246,53 @@ func (p *Program) Types() ([]Type, error) {
 		}
 	}
 	return types, nil
+}
+
+// cogroups reports whether a stream may be added to a cogroup. Kafka Streams changes the object that it is added to, so nothing else may be done with that;
+// and of the topics of its streams only one may be named after the store.
+func (p *Program) cogroups(at int) bool {
+	for i, o := range p.Ops {
+		if i != at && len(o.In) > 0 && o.In[0] == p.Ops[at].In[0] && operators[o.Op].in[0] == Cogrouped {
+			return false
+		}
+	}
+	groupings := []int{p.Ops[at].In[1]}
+	for at = p.Ops[at].In[0]; len(p.Ops[at].In) == 2; at = p.Ops[at].In[0] {
+		groupings = append(groupings, p.Ops[at].In[1])
+	}
+	groupings = append(groupings, p.Ops[at].In[0])
+	unnamed := 0
+	for i, g := range groupings {
+		if slices.Contains(groupings[:i], g) {
+			return false
+		}
+		if p.Ops[g].Name == "" && p.rekeyed(g) {
+			unnamed++
+		}
+	}
+	return unnamed <= 1
+}
+
+// rekeyed reports whether the keys of a stream or a grouping may be new, so that it needs a topic.
+func (p *Program) rekeyed(i int) bool {
+	o := p.Ops[i]
+	if o.KF != "" || o.Op == "process" || strings.HasSuffix(o.Op, "mapRecords") {
+		return true
+	}
+	return len(o.In) > 0 && operators[o.Op].in[0] != Table && slices.ContainsFunc(o.In, p.rekeyed)
+}
+
+// alone reports whether nothing else is done with what a cogroup is made of. Two topics for one named grouping are an error of Kafka Streams.
+func (p *Program) alone(handle int) bool {
+	uses := 0
+	for _, o := range p.Ops {
+		for _, in := range o.In {
+			if in == handle {
+				uses++
+			}
+		}
+	}
+	return uses == 1
 }
 
 func (p *Program) isInput(topic string) bool {

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/streams"
 	"github.com/millrace/millrace/streams/serde"
 	"github.com/millrace/millrace/streams/streamstest"
+	"github.com/millrace/millrace/topology"
 )
 
 // limit is how many records a step may give. Programs that give more prove no more.
@@ -46,6 +47,14 @@ func drive(tb *table, b *builder, t *streams.Topology, p *Program, r *Result) {
 	bytesOf := func(name string) streams.Topic[[]byte, []byte] {
 		return streams.NewTopic(name, serde.Bytes, serde.Bytes)
 	}
+	buffers := map[string]bool{} // changelogs
+	var kept []string
+	for _, s := range t.Graph().Subtopologies {
+		for _, st := range s.Stores {
+			kept = append(kept, st.Name)
+			buffers["test-"+st.Name+"-changelog"] = st.Kind == topology.BufferStore
+		}
+	}
 	for _, t := range p.Topics {
 		types[t.Name] = t.V
 		inputs[t.Name] = d.Input(bytesOf(t.Name))
@@ -72,7 +81,7 @@ func drive(tb *table, b *builder, t *streams.Topology, p *Program, r *Result) {
 			if out == nil || out.Empty() {
 				continue
 			}
-			list := TopicRecords{Name: name}
+			list := TopicRecords{Name: name, buffer: buffers[name]}
 			for _, r := range out.ReadAll() {
 				list.Records = append(list.Records, recordOf(r))
 			}
@@ -82,12 +91,6 @@ func drive(tb *table, b *builder, t *streams.Topology, p *Program, r *Result) {
 		r.Steps = append(r.Steps, step)
 		if n > limit {
 			tb.Fatalf("a step gives more than %d records", limit)
-		}
-	}
-	var kept []string
-	for _, s := range t.Graph().Subtopologies {
-		for _, st := range s.Stores {
-			kept = append(kept, st.Name)
 		}
 	}
 	slices.SortFunc(b.stores, func(x, y rows) int { return strings.Compare(x.name, y.name) })

@@ -67,6 +67,10 @@ var candidates = []func(p *Program, i int) bool{
 		p.Reuse = false
 		return i == 0
 	},
+	func(p *Program, i int) bool {
+		p.Selves = false
+		return i == 0
+	},
 }
 
 func dropEvents(p *Program, i, n int) bool {

@@ -149,6 +149,7 @@ final class Build {
                 case "table.mapValuesWithKey":
                     return kept ? t.mapValues(mapperWithKey(f, n, v, u), named, keyValue(o, r)) : t.mapValues(mapperWithKey(f, n, v, u), named);
                 case "toStream": return t.toStream(named);
+                case "table.suppress": return t.suppress(suppressed(o));
                 default:
             }
         }
@@ -168,8 +169,28 @@ final class Build {
                 case "reduce": return g.reduce(reducer(f, n, v), named, keyValue(o, r));
                 case "aggregate": return g.aggregate(initial(u), adder(f, n, v, u), named, keyValue(o, r));
                 case "sessionsBy", "windowedBy": return windowedBy(o, g);
+                case "cogroup": return g.cogroup(adder(f, n, v, u));
                 default:
             }
+        }
+        if (first instanceof CogroupedKStream) {
+            CogroupedKStream<Object, Object> g = (CogroupedKStream<Object, Object>) first;
+            Duration size = Duration.ofMillis(o.size());
+            Duration grace = Duration.ofMillis(o.grace());
+            switch (op) {
+                case "cogroup.add": return g.cogroup((KGroupedStream<Object, Object>) second, adder(f, n, w, v));
+                case "cogroup.aggregate": return g.aggregate(initial(v), named, keyValue(o, r));
+                case "cogroup.sessionsBy": return g.windowedBy(SessionWindows.ofInactivityGapAndGrace(size, grace));
+                case "cogroup.windowedBy":
+                    return f.equals("sliding") ? g.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(size, grace)) : g.windowedBy((Windows) windows(o));
+                default:
+            }
+        }
+        if (first instanceof TimeWindowedCogroupedKStream) {
+            return ((TimeWindowedCogroupedKStream<Object, Object>) first).aggregate(initial(v), named, window(o, r));
+        }
+        if (first instanceof SessionWindowedCogroupedKStream) {
+            return ((SessionWindowedCogroupedKStream<Object, Object>) first).aggregate(initial(v), merger(f, n, v), named, session(o, r));
         }
         if (first instanceof TimeWindowedKStream) {
             TimeWindowedKStream<Object, Object> g = (TimeWindowedKStream<Object, Object>) first;
@@ -253,20 +274,40 @@ final class Build {
         if (o.op().equals("sessionsBy")) {
             return g.windowedBy(SessionWindows.ofInactivityGapAndGrace(size, grace));
         }
+        return "sliding".equals(o.f()) ? g.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(size, grace)) : g.windowedBy((Windows) windows(o));
+    }
+
+    /** All windows but sliding ones and sessions. */
+    private static Windows<?> windows(Program.Op o) {
         return switch (o.f() == null ? "" : o.f()) {
-            case "sliding" -> g.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(size, grace));
-            case "custom" -> g.windowedBy(offset(o.size(), o.grace()));
-            case "unlimited" -> g.windowedBy(UnlimitedWindows.of().startOn(Instant.ofEpochMilli(o.advance())));
-            default -> g.windowedBy(TimeWindows.ofSizeAndGrace(size, grace).advanceBy(Duration.ofMillis(o.advance())));
+            case "custom" -> offset(o.size(), o.grace());
+            case "unlimited" -> UnlimitedWindows.of().startOn(Instant.ofEpochMilli(o.advance()));
+            default -> TimeWindows.ofSizeAndGrace(Duration.ofMillis(o.size()), Duration.ofMillis(o.grace())).advanceBy(Duration.ofMillis(o.advance()));
         };
+    }
+
+    private static Suppressed suppressed(Program.Op o) {
+        boolean logged = o.knobs() == null;
+        if (o.f().equals("close")) {
+            Suppressed.StrictBufferConfig all = Suppressed.BufferConfig.unbounded();
+            Suppressed s = Suppressed.untilWindowCloses(logged ? all : (Suppressed.StrictBufferConfig) all.withLoggingDisabled());
+            return o.name() == null ? s : s.withName(o.name());
+        }
+        Suppressed.BufferConfig buffer = switch (o.f()) {
+            case "few" -> Suppressed.BufferConfig.maxRecords(o.n());
+            case "bytes" -> Suppressed.BufferConfig.maxBytes(60L * o.n());
+            default -> Suppressed.BufferConfig.unbounded();
+        };
+        Suppressed s = Suppressed.untilTimeLimit(Duration.ofMillis(o.size()), logged ? buffer : buffer.withLoggingDisabled());
+        return o.name() == null ? s : s.withName(o.name());
     }
 
     /** Whether the windows of a windowed stream are sessions. */
     private boolean sessions(Program.Op o) {
-        while (!o.op().equals("sessionsBy") && !o.op().equals("windowedBy")) {
+        while (!o.op().endsWith("sessionsBy") && !o.op().endsWith("windowedBy")) {
             o = program.ops().get(o.in().get(0));
         }
-        return o.op().equals("sessionsBy");
+        return o.op().endsWith("sessionsBy");
     }
 
     static Grouped<Object, Object> grouped(String name, String v) {

@@ -6,7 +6,7 @@ import com.fasterxml.jackson.annotation.JsonIgnoreProperties;
 
 /** A topology and its input, as program.go describes them. */
 @JsonIgnoreProperties(ignoreUnknown = true)
-record Program(boolean caching, boolean reuse, List<Topic> topics, List<Op> ops, List<Event> input) {
+record Program(boolean caching, boolean reuse, boolean selves, List<Topic> topics, List<Op> ops, List<Event> input) {
     record Topic(String name, String v) { }
 
     @JsonIgnoreProperties(ignoreUnknown = true)
