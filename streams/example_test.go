@@ -310,7 +310,7 @@ func ExampleStream_Route() {
 
 	try(b, func(d *streamstest.Driver) {
 		d.Input(lines).Pipe("hamlet", "to be")
-		fmt.Println(d.Topics())
+		fmt.Println(slices.Contains(d.Topics(), "orders-2026-01-01"))
 	})
 	// Output:
 	// [lines lines-hamlet]
@@ -961,6 +961,94 @@ func ExampleWindowedStream_To() {
 	})
 	// Output:
 	// true 1
+}
+
+// Only the final count of a minute is told, once a later record shows that the minute is over. F-122, F-125.
+func ExampleWindowedTable_Suppress() {
+	b := streams.NewBuilder()
+	b.Stream(orders).
+		GroupBy(bySKU).
+		WindowedBy(window.Tumbling(time.Minute).Grace(10 * time.Second)).
+		Count("per-minute").
+		Suppress(streams.UntilWindowCloses).
+		ToStream().
+		Map(func(k window.Windowed[string], n int64) (string, string) {
+			return k.Key, fmt.Sprintf("%d in %s", n, k.Start.Format("15:04"))
+		}).
+		Print("final")
+
+	try(b, func(d *streamstest.Driver) {
+		placed := d.Input(orders)
+		placed.PipeAt(noon, "1", Order{"7", "pen", 2})
+		placed.PipeAt(noon.Add(30*time.Second), "2", Order{"8", "pen", 2})
+		placed.PipeAt(noon.Add(70*time.Second), "3", Order{"8", "bag", 80})
+	})
+	// Output:
+	// [final]: pen, 2 in 12:00
+}
+
+// A table that changes often speaks at most once a minute for each key. F-072, F-124.
+func ExampleTable_Suppress() {
+	b := streams.NewBuilder()
+	b.Stream(orders).
+		GroupBy(bySKU).
+		Count("orders-per-sku").
+		Suppress(streams.UntilTimeLimit(time.Minute)).
+		ToStream().
+		Print("count")
+
+	try(b, func(d *streamstest.Driver) {
+		placed := d.Input(orders)
+		placed.PipeAt(noon, "1", Order{"7", "pen", 2})
+		placed.PipeAt(noon.Add(30*time.Second), "2", Order{"8", "pen", 2})
+		placed.PipeAt(noon.Add(time.Minute), "3", Order{"8", "pen", 80})
+	})
+	// Output:
+	// [count]: pen, 3
+}
+
+// Orders and payments of one key make one account. F-074.
+func ExampleCogrouped_Aggregate() {
+	b := streams.NewBuilder()
+	b.Stream(orders).GroupByKey().
+		Cogroup(func(open int64, _ string, o Order) int64 { return open + o.Amount }).
+		Cogroup(b.Stream(payments).GroupByKey(), func(open int64, _ string, p Payment) int64 { return open - p.Amount }).
+		Aggregate("accounts", func() int64 { return 0 }).
+		ToStream().
+		Print("open")
+
+	try(b, func(d *streamstest.Driver) {
+		placed, paid := d.Input(orders), d.Input(payments)
+		placed.Pipe("ada", Order{"7", "bag", 80})
+		paid.Pipe("ada", Payment{50})
+		placed.Pipe("ada", Order{"8", "pen", 2})
+	})
+	// Output:
+	// [open]: ada, 80
+	// [open]: ada, 30
+	// [open]: ada, 32
+}
+
+// A windowed stream written as it is, and to a topic for each day. F-013, F-017.
+func ExampleWindowedStream_Print() {
+	b := streams.NewBuilder()
+	counts := b.Stream(orders).
+		GroupBy(bySKU).
+		WindowedBy(window.Tumbling(24 * time.Hour)).
+		Count("per-day").
+		ToStream()
+	counts.Print("day")
+	counts.Route(func(r streams.Record[window.Windowed[string], int64], _ streams.Origin) string {
+		return "orders-" + r.Key.Start.Format("2006-01-02")
+	})
+
+	try(b, func(d *streamstest.Driver) {
+		d.Input(orders).PipeAt(noon, "1", Order{"7", "pen", 2})
+		fmt.Println(slices.Contains(d.Topics(), "orders-2026-01-01"))
+	})
+	// Output:
+	// [day]: [pen@1767225600000/1767312000000], 1
+	// true
 }
 
 // The result of several partitions has no order over keys; a table does not need one. F-033.

@@ -132,7 +132,12 @@ func (n *sessionAggregate[K, V, A]) giveClosed(closed int64, headers Headers) {
 	if to < from {
 		return
 	}
-	from = max(from, n.store.store.Oldest()) // as in Kafka Streams
+	// As in Kafka Streams, a store on disk gives what it still has; one in memory nothing that has expired.
+	if n.table.store.InMemory {
+		from = max(from, n.store.store.StreamTime()-n.table.store.Retention.Milliseconds()+1)
+	} else {
+		from = max(from, n.store.store.Oldest())
+	}
 	err := n.store.store.ByTime(from, to, func(key []byte, start, end int64, value []byte) error {
 		n.enter()
 		out := rec[window.Windowed[K], change[A]]{key: windowOf(n.store.decodeKey(key), start, end), ts: end, headers: headers}

@@ -180,7 +180,11 @@ func giveRows[K, A any](n *windowResults[K, A], s *windowStore[K, A], w window.S
 	if n.keepsExpired() {
 		s.store.KeepFrom(to + 1)
 	} else {
-		from = max(from, s.store.StreamTime()-n.table.store.Retention.Milliseconds())
+		live := s.store.StreamTime() - n.table.store.Retention.Milliseconds()
+		if n.table.store.InMemory { // where a row lives a millisecond less
+			live++
+		}
+		from = max(from, live)
 	}
 	err := s.store.ByTime(from, to, func(key []byte, start int64, value []byte, ts int64) error {
 		n.enter()

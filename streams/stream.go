@@ -235,8 +235,11 @@ func (s *Stream[K, V]) TryForEach(f func(key K, value V) error, opts ...StepOpti
 
 // Print writes every record to [Config.Print], as "[label]: key, value"; a null is written as null.
 func (s *Stream[K, V]) Print(label string, opts ...StepOption) {
-	c := s.b.operator("KSTREAM-PRINTER-", gather(opts, StepOption.step))
-	simple(c, s.above, func(t *task, n *nodeInfo) sink[K, V] {
+	printer[K, V](s.b.operator("KSTREAM-PRINTER-", gather(opts, StepOption.step)), s.above, label)
+}
+
+func printer[K, V any](c *call, from above, label string) {
+	simple(c, from, func(t *task, n *nodeInfo) sink[K, V] {
 		return &tryRecord[K, V]{base: base{t, n}, f: func(r Record[K, V]) error {
 			key, value := fmt.Sprint(r.Key), fmt.Sprint(r.Value)
 			if r.NullKey {
@@ -375,15 +378,18 @@ func (s *Stream[K, V]) To(topic Topic[K, V], opts ...SinkOption) {
 
 // Route writes each record to the topic that f names, which must exist. Serdes are those of the stream, or [KeySerde] and [ValueSerde].
 func (s *Stream[K, V]) Route(f func(r Record[K, V], from Origin) string, opts ...SinkOption) {
-	c := s.b.operator("KSTREAM-SINK-", gather(opts, SinkOption.sink))
+	route(s.b.operator("KSTREAM-SINK-", gather(opts, SinkOption.sink)), s.above, s.serdes, f)
+}
+
+func route[K, V any](c *call, from above, sd serdes[K, V], f func(r Record[K, V], from Origin) string) {
 	c.need(f)
-	key := serdeFor(s.b, c.name, c.at, true, c.opts.serdes, s.serdes.key)
-	value := serdeFor(s.b, c.name, c.at, false, c.opts.serdes, s.serdes.value)
+	key := serdeFor(c.b, c.name, c.at, true, c.opts.serdes, sd.key)
+	value := serdeFor(c.b, c.name, c.at, false, c.opts.serdes, sd.value)
 	p := partitionerOf[K, V](c)
 	c.add(func(g *topology.Graph) {
 		out := routeSpec(f, key, value, p)
-		g.Add(topology.Node{Name: c.name, Kind: topology.Sink, Dynamic: "func", At: c.at, Payload: out}, s.b.resolve(s.name))
-	}, s.step)
+		g.Add(topology.Node{Name: c.name, Kind: topology.Sink, Dynamic: "func", At: c.at, Payload: out}, c.b.resolve(from.name))
+	}, from.step)
 }
 
 // GroupByKey groups by the present key.

@@ -224,6 +224,11 @@ func (s *WindowedStream[K, V]) ForEach(f func(key window.Windowed[K], value V), 
 	})
 }
 
+// Print is [Stream.Print]. A windowed key is written as "[key@start/end]", with times in milliseconds, as in Java.
+func (s *WindowedStream[K, V]) Print(label string, opts ...StepOption) {
+	printer[window.Windowed[K], V](s.b.operator("KSTREAM-PRINTER-", gather(opts, StepOption.step)), s.above, label)
+}
+
 // Merge is [Stream.Merge].
 func (s *WindowedStream[K, V]) Merge(other *WindowedStream[K, V], opts ...StepOption) *WindowedStream[K, V] {
 	c := s.b.operator("KSTREAM-MERGE-", gather(opts, StepOption.step))
@@ -306,6 +311,11 @@ func (s *WindowedStream[K, V]) To(topic Topic[window.Windowed[K], V], opts ...Si
 		out := sinkSpec(topic.name, false, key, value, p)
 		g.Add(topology.Node{Name: c.name, Kind: topology.Sink, Topic: topic.name, At: c.at, Payload: out}, s.b.resolve(s.name))
 	}, s.step)
+}
+
+// Route is [Stream.Route]. Records are partitioned by the key within the window, as in Java.
+func (s *WindowedStream[K, V]) Route(f func(r Record[window.Windowed[K], V], from Origin) string, opts ...SinkOption) {
+	route(s.b.operator("KSTREAM-SINK-", gather(opts, SinkOption.sink)), s.above, s.serdes, f)
 }
 
 // Process is [Stream.Process].

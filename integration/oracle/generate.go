@@ -203,7 +203,7 @@ func (g *generator) place(name string) bool {
 	}
 	if def.store == needsStore || def.store == joinStore || o.Store != "" {
 		for _, k := range []string{"memory", "noCaching", "noLogging"} {
-			if g.chance(6) && (k == "memory" || def.out != Global) && (k != "noCaching" || def.store != joinStore) {
+			if (g.chance(6) || k == "memory" && len(o.In) > 0 && g.types[o.In[0]].onClose && g.chance(2)) && (k == "memory" || def.out != Global) && (k != "noCaching" || def.store != joinStore) {
 				o.Knobs = append(o.Knobs, k)
 			}
 		}

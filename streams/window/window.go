@@ -24,6 +24,11 @@ type Windowed[K any] struct {
 	Start, End time.Time
 }
 
+// String is "[key@start/end]", with times in milliseconds since 1970, as Kafka Streams writes it.
+func (w Windowed[K]) String() string {
+	return fmt.Sprintf("[%v@%d/%d]", w.Key, w.Start.UnixMilli(), w.End.UnixMilli())
+}
+
 // At makes a Windowed key, for tests and queries. It brings both times to UTC and to milliseconds.
 func At[K any](key K, start, end time.Time) Windowed[K] {
 	return Windowed[K]{key, time.UnixMilli(start.UnixMilli()).UTC(), time.UnixMilli(end.UnixMilli()).UTC()}
