@@ -310,7 +310,7 @@ func ExampleStream_Route() {
 
 	try(b, func(d *streamstest.Driver) {
 		d.Input(lines).Pipe("hamlet", "to be")
-		fmt.Println(slices.Contains(d.Topics(), "orders-2026-01-01"))
+		fmt.Println(d.Topics())
 	})
 	// Output:
 	// [lines lines-hamlet]
