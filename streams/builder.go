@@ -54,7 +54,8 @@ func readingOf(o options, extractor any) reading {
 // declaredStore is a store that an operator owns or a processor declared.
 type declaredStore struct {
 	store  topology.Store
-	ref    StoreRef
+	as     topology.Store // as it was declared, before an operator changed it
+	shape  storeShape
 	at     string
 	owned  bool // by an operator
 	global bool
@@ -158,7 +159,7 @@ func (b *Builder) Table[K, V any](from Topic[K, V], opts ...TableOption) *Table[
 	c.checkReading()
 	t := newTableInfo(c, store, o.hasStore)
 	if o.hasStore {
-		c.own(KeyValueHandle[K, V]{store, src.key, src.value, b})
+		c.own(store, shapeOf[K, V](rowsByKey))
 	}
 	s := c.add(func(g *topology.Graph) {
 		g.Add(topology.Node{Name: source, Kind: topology.Source, Topics: src.names, At: c.at, Payload: sourceSpecOf(src, c.opts)})

@@ -19,7 +19,7 @@ type Cogrouped[K, A any] struct {
 
 // cogroupStream is one stream of a cogroup. The type of its values is known to its functions only.
 type cogroupStream[K, A any] struct {
-	grouped  any // the *Grouped
+	grouped  *above // that of the Grouped, by which it is told from others
 	from     above
 	through  func(c *call, store string, key serde.Serde[K]) above
 	below    *above // its repartition topic, which all aggregations of a cogroup share
@@ -47,12 +47,12 @@ func cogroup[K, V, A any](g *Cogrouped[K, A], other *Grouped[K, V], add func(A, 
 	}
 	c.same(other.above)
 	for _, s := range g.streams {
-		if s.grouped == any(other) {
+		if s.grouped == &other.above {
 			c.mistake(fmt.Errorf("%w: the stream below %s is in the cogroup already, and its records would be folded in twice", ErrBadOption, other.name))
 			return g
 		}
 	}
-	s := &cogroupStream[K, A]{grouped: other, from: other.above}
+	s := &cogroupStream[K, A]{grouped: &other.above, from: other.above}
 	if other.rekeyed {
 		s.through = other.throughTopic
 	}
@@ -72,7 +72,7 @@ func (g *Cogrouped[K, A]) Aggregate(store string, initial func() A, opts ...Aggr
 	kind := topology.Store{Kind: topology.KeyValueStore, Timestamped: true, Caching: true, Logging: true}
 	m := g.aggregate(store, kind, opts, initial)
 	t := newTableInfo(m.call, m.store, true)
-	m.own(KeyValueHandle[K, A]{m.store, m.sd.key, m.sd.value, g.b})
+	m.own(m.store, shapeOf[K, A](rowsByKey))
 	out := m.add(func() spec { return mergeNode[K, A]() }, func(s *cogroupStream[K, A]) spec { return s.plain(t, m.sd, initial) })
 	return &Table[K, A]{out, m.sd, t, storeView(t, m.sd.key, m.sd.value)}
 }
@@ -100,7 +100,7 @@ func (g *WindowedCogrouped[K, A]) Aggregate(store string, initial func() A, opts
 	m := g.g.aggregate(store, w.store(needs, OnWindowUpdate), opts, initial)
 	m.checkWindows(&m.store, needs, bad)
 	t := &tableInfo{store: m.store, at: m.at, keep: true}
-	m.own(WindowHandle[K, A]{m.store, m.sd.key, m.sd.value, g.g.b, w.End})
+	m.own(m.store, shapeOf[K, A](rowsByWindow))
 	out := m.add(func() spec { return mergeNode[window.Windowed[K], A]() }, func(s *cogroupStream[K, A]) spec { return s.windowed(t, m.sd, initial, w) })
 	out.windowed = true
 	return windowedTable(out, m.sd, t, w)
@@ -119,7 +119,7 @@ func (g *SessionCogrouped[K, A]) Aggregate(store string, initial func() A, merge
 	m := g.g.aggregate(store, sessionStoreOf(needs, OnWindowUpdate), opts, initial, merge)
 	m.checkWindows(&m.store, needs, bad)
 	t := &tableInfo{store: m.store, at: m.at, keep: true}
-	m.own(SessionHandle[K, A]{m.store, m.sd.key, m.sd.value, g.g.b})
+	m.own(m.store, shapeOf[K, A](rowsBySession))
 	out := m.add(func() spec { return mergeNode[window.Windowed[K], A]() }, func(s *cogroupStream[K, A]) spec { return s.sessions(t, m.sd, initial, merge, w) })
 	out.windowed = true
 	return sessionTable(out, m.sd, t, w)

@@ -45,7 +45,7 @@ func (b *Builder) GlobalTable[K, V any](from Topic[K, V], opts ...TableOption) *
 	src.value = serdeFor(b, c.name, c.at, false, o.serdes, src.value)
 	t := &GlobalTable[K, V]{b, serdes[K, V]{src.key, src.value}, store}
 	info := &tableInfo{store: store, at: c.at, keep: true}
-	c.ownGlobal(t.Store())
+	c.ownGlobal(store, shapeOf[K, V](rowsByKey))
 	c.addGlobal(source, store, src, specOf(func(tk *task, n *nodeInfo) sink[K, V] {
 		return newTableSource(tk, n, info, src.key, src.value)
 	}))
@@ -71,8 +71,8 @@ func (b *Builder) GlobalStore[K, V any, P Processor[K, V, None, None]](store Sto
 	case store.builder() != nil:
 		c.mistake(fmt.Errorf("%w: store %q is that of a table", ErrBadOption, s.Name))
 	}
+	c.ownGlobal(s, store.shape())
 	s.Caching, s.Logging = false, false
-	c.ownGlobal(store)
 	c.addGlobal(source, s, src, specOf(func(tk *task, n *nodeInfo) sink[K, V] {
 		store.prepare(tk)
 		return newProcess(base{tk, n}, newProcessor)
@@ -89,13 +89,13 @@ func (b *Builder) globalSource(o options, topic string) (c *call, source string)
 }
 
 // ownGlobal notes a global store, which a processor may have named before.
-func (c *call) ownGlobal(ref StoreRef) {
-	if d := c.b.stores[ref.storeName()]; d != nil && !d.owned && d.ref.sameTypes(ref) {
+func (c *call) ownGlobal(s topology.Store, shape storeShape) {
+	if d := c.b.stores[s.Name]; d != nil && !d.owned && d.shape == shape {
 		d.owned, d.global = true, true
 		return
 	}
-	c.own(ref)
-	if d := c.b.stores[ref.storeName()]; d != nil && d.at == c.at {
+	c.own(s, shape)
+	if d := c.b.stores[s.Name]; d != nil && d.at == c.at {
 		d.global = true
 	}
 }

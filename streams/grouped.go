@@ -115,7 +115,7 @@ func aggregate[K, V, A any](g *Grouped[K, V], prefix, store string, f any, agg a
 	kind := topology.Store{Kind: topology.KeyValueStore, Timestamped: true, Caching: true, Logging: true}
 	c, from, sd, kv := aggregated[K, V, A](g, prefix, store, f, agg.value, o, kind)
 	t := newTableInfo(c, kv, true)
-	c.own(KeyValueHandle[K, A]{kv, sd.key, sd.value, g.b})
+	c.own(kv, shapeOf[K, A](rowsByKey))
 	s := c.add(func(tg *topology.Graph) {
 		c.addStore(tg, kv, store != "")
 		c.node(tg, aggregateNode(t, sd, agg), []string{kv.Name}, from.name)
@@ -196,7 +196,7 @@ func windowed[K, V, A any](g *WindowedGrouped[K, V], prefix, store string, f any
 		ws.Caching = false // as in Kafka Streams, which caches those of fixed windows (F-093)
 	}
 	t := &tableInfo{store: ws, at: c.at, keep: true}
-	c.own(WindowHandle[K, A]{ws, sd.key, sd.value, g.g.b, w.End})
+	c.own(ws, shapeOf[K, A](rowsByWindow))
 	s := c.add(func(tg *topology.Graph) {
 		c.addStore(tg, ws, store != "")
 		c.node(tg, windowNode(t, sd, agg, w, g.emit), []string{ws.Name}, from.name)

@@ -50,7 +50,7 @@ func sessions[K, V, A any](g *SessionGrouped[K, V], prefix, store string, agg ag
 		ss.Caching = false // as in Kafka Streams (F-093)
 	}
 	t := &tableInfo{store: ss, at: c.at, keep: true}
-	c.own(SessionHandle[K, A]{ss, sd.key, sd.value, g.g.b})
+	c.own(ss, shapeOf[K, A](rowsBySession))
 	s := c.add(func(tg *topology.Graph) {
 		c.addStore(tg, ss, store != "")
 		c.node(tg, sessionNode(t, sd, agg, merge, w, g.emit), []string{ss.Name}, from.name)

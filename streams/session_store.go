@@ -40,10 +40,7 @@ func (h SessionHandle[K, V]) declaration() (topology.Store, error) {
 	return h.store, declared(h.store, h.key == nil, h.value == nil)
 }
 
-func (h SessionHandle[K, V]) sameTypes(o StoreRef) bool {
-	_, ok := o.(SessionHandle[K, V])
-	return ok
-}
+func (h SessionHandle[K, V]) shape() storeShape { return shapeOf[K, V](rowsBySession) }
 
 // SessionStore holds values by key and session. Both ends of a session are inclusive. Sessions that ended longer ago than the retention are gone.
 type SessionStore[K, V any] interface {

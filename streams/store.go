@@ -17,9 +17,30 @@ import (
 type StoreRef interface {
 	storeName() string
 	declaration() (topology.Store, error)
-	sameTypes(other StoreRef) bool
+	shape() storeShape
 	builder() *Builder // of the table whose store this is, if it is a table's
 	prepare(t *task)   // fixes the types of the store in a task
+}
+
+// storeShape is what all handles of a store have in common: how its rows are found, and the types of keys and values. Operators note the shape of their
+// store and not its handle: a handle that becomes an interface makes the compiler write out all views of the store, whether or not the program looks at it.
+type storeShape struct {
+	rows       rowKind
+	key, value reflect.Type
+}
+
+// rowKind is how rows are found.
+type rowKind int
+
+const (
+	rowsHidden rowKind = iota // by nobody but the operator
+	rowsByKey
+	rowsByWindow
+	rowsBySession
+)
+
+func shapeOf[K, V any](rows rowKind) storeShape {
+	return storeShape{rows, reflect.TypeFor[K](), reflect.TypeFor[V]()}
 }
 
 // StoreHandle is the typed name of a store. S is what it opens to in a processor and in a test.
@@ -102,18 +123,8 @@ func (h KeyValueHandle[K, V]) prepare(t *task) {
 }
 func (h WindowHandle[K, V]) prepare(t *task) { openWindow(t, h.store, h.key, h.value) }
 
-func (h KeyValueHandle[K, V]) sameTypes(o StoreRef) bool {
-	switch o.(type) {
-	case KeyValueHandle[K, V], VersionedHandle[K, V]:
-		return true
-	}
-	return false
-}
-
-func (h WindowHandle[K, V]) sameTypes(o StoreRef) bool {
-	_, ok := o.(WindowHandle[K, V])
-	return ok
-}
+func (h KeyValueHandle[K, V]) shape() storeShape { return shapeOf[K, V](rowsByKey) }
+func (h WindowHandle[K, V]) shape() storeShape   { return shapeOf[K, V](rowsByWindow) }
 
 // declare notes that a processor uses a store, and adds the store unless an operator has it already. It returns the store's name.
 func (c *call) declare(ref StoreRef) string {
@@ -139,8 +150,8 @@ func (c *call) declare(ref StoreRef) string {
 		return ""
 	}
 	if d := c.b.stores[s.Name]; d == nil {
-		c.b.stores[s.Name] = &declaredStore{store: s, ref: ref, at: c.at}
-	} else if want, _ := d.ref.declaration(); !d.ref.sameTypes(ref) || !reflect.DeepEqual(want, s) {
+		c.b.stores[s.Name] = &declaredStore{store: s, as: s, shape: ref.shape(), at: c.at}
+	} else if d.shape != ref.shape() || !reflect.DeepEqual(d.as, s) {
 		c.mistake(fmt.Errorf("%w: %q, with other types or options at %s", ErrStoreConflict, s.Name, d.at))
 	}
 	return s.Name
@@ -157,8 +168,7 @@ func kindFits(ref StoreRef, s topology.Store) error {
 func (h KeyValueHandle[K, V]) plain() {}
 
 // own notes the store of an operator. No other operator may have one of the same name.
-func (c *call) own(ref StoreRef) {
-	s, _ := ref.declaration()
+func (c *call) own(s topology.Store, shape storeShape) {
 	if err := topology.CheckName(s.Name); err != nil {
 		c.mistake(fmt.Errorf("store: %w", badName(err)))
 		return
@@ -171,7 +181,7 @@ func (c *call) own(ref StoreRef) {
 	}
 	switch d := c.b.stores[s.Name]; {
 	case d == nil:
-		c.b.stores[s.Name] = &declaredStore{store: s, ref: ref, at: c.at, owned: true}
+		c.b.stores[s.Name] = &declaredStore{store: s, as: s, shape: shape, at: c.at, owned: true}
 	case d.owned:
 		c.mistake(fmt.Errorf("%w: store %q is that of the operator at %s", ErrDuplicateName, s.Name, d.at))
 	default:

@@ -53,13 +53,7 @@ func (h VersionedHandle[K, V]) declaration() (topology.Store, error) {
 	return h.store, declared(h.store, h.key == nil, h.value == nil)
 }
 
-func (h VersionedHandle[K, V]) sameTypes(o StoreRef) bool {
-	switch o.(type) {
-	case VersionedHandle[K, V], KeyValueHandle[K, V]: // the operator that owns it knows it as a table's
-		return true
-	}
-	return false
-}
+func (h VersionedHandle[K, V]) shape() storeShape { return shapeOf[K, V](rowsByKey) }
 
 func (h VersionedHandle[K, V]) prepare(t *task) { openKeyValue(t, h.store, h.key, h.value) }
 

@@ -431,7 +431,7 @@ func (s *Stream[K, V]) ToTable(opts ...TableOption) *Table[K, V] {
 	}
 	t := newTableInfo(c, store, c.opts.hasStore)
 	if t.keep {
-		c.own(KeyValueHandle[K, V]{store, key, value, s.b})
+		c.own(store, shapeOf[K, V](rowsByKey))
 	}
 	st := c.add(func(g *topology.Graph) {
 		var stores []string

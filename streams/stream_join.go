@@ -189,11 +189,8 @@ func (c *call) ownHidden(s topology.Store, check bool) {
 		}
 		return
 	}
-	c.b.stores[s.Name] = &declaredStore{store: s, ref: KeyValueHandle[joinStoreKey, joinStoreKey]{store: s}, at: c.at, owned: true}
+	c.b.stores[s.Name] = &declaredStore{store: s, as: s, at: c.at, owned: true}
 }
-
-// joinStoreKey makes the type of a handle that nobody else can have.
-type joinStoreKey struct{}
 
 // orName is the name of a node that shares its generated name with something else.
 func (c *call) orName(suffix, generated string) string {

@@ -139,7 +139,7 @@ func derivedTable[K, R any](c *call, sd serdes[K, R]) *derived[K, R] {
 	}
 	d := &derived[K, R]{serdes: sd, info: newTableInfo(c, tableStore(c.opts), c.opts.hasStore)}
 	if c.opts.hasStore {
-		c.own(KeyValueHandle[K, R]{d.info.store, sd.key, sd.value, c.b})
+		c.own(d.info.store, shapeOf[K, R](rowsByKey))
 	}
 	d.view = storeView(d.info, sd.key, sd.value)
 	return d

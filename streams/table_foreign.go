@@ -101,7 +101,7 @@ func joinForeign[K, V, KO, VO, R any](t *Table[K, V], other *Table[KO, VO], fk f
 		sd.value = defaultSerde[R](c.b)
 	}
 	if info.keep {
-		c.own(KeyValueHandle[K, R]{result, sd.key, sd.value, c.b})
+		c.own(result, shapeOf[K, R](rowsByKey))
 	}
 	// Three steps, as each may be written at another time if a topic above is bumped.
 	ask := c.add(func(g *topology.Graph) { j.writeRequests(g, c, subscriptions, t.above, other.above, other.view) }, t.step)

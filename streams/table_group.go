@@ -84,7 +84,7 @@ func aggregateTable[K, V, A any](g *GroupedTable[K, V], prefix, store string, ag
 	key := serdeFor(g.b, c.name, c.at, true, o.serdes, g.serdes.key)
 	value := serdeFor(g.b, c.name, c.at, false, o.serdes, agg.value)
 	info := newTableInfo(c, kv, true)
-	c.own(KeyValueHandle[K, A]{kv, key, value, g.b})
+	c.own(kv, shapeOf[K, A](rowsByKey))
 	from := g.throughTopic(c, key, kv.Name, sinkName, sourceName, store != "")
 	st := c.add(func(tg *topology.Graph) {
 		c.addStore(tg, kv, store != "")

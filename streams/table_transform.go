@@ -201,8 +201,8 @@ func (b *Builder) ReadOnlyStore[K, V any, P Processor[K, V, None, None]](store S
 		c.mistake(fmt.Errorf("%w: store %q is a %s store, which no topic of plain records can restore", ErrBadOption, s.Name, s.Kind))
 	}
 	if d := c.b.stores[s.Name]; d == nil {
-		c.own(store)
-	} else if d.owned || !d.ref.sameTypes(store) {
+		c.own(s, store.shape())
+	} else if d.owned || d.shape != store.shape() {
 		c.mistake(fmt.Errorf("%w: %q, at %s", ErrStoreConflict, s.Name, d.at))
 	}
 	s.Caching, s.Logging, s.SourceTopic = false, true, from.name
