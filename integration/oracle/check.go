@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -22,34 +23,24 @@ func Differ(java *Java, p *Program) (*Result, *Difference, error) {
 // Check runs the programs of n seeds, several at once, and tells found of each, one after the other in no order, until it returns false.
 func Check(ctx context.Context, java *Java, seed uint64, n, threads int, found func(*Program, *Difference) bool) error {
 	var mu sync.Mutex
-	var failed error
-	next, done := 0, false
-	var wg sync.WaitGroup
-	for range threads + 1 { // one more, for Go and Java work in turn
-		wg.Go(func() {
-			for {
-				mu.Lock()
-				at := next
-				next++
-				stop := done || at >= n
-				mu.Unlock()
-				if stop || ctx.Err() != nil {
-					return
-				}
-				p := Generate(seed + uint64(at))
-				_, d, err := Differ(java, p)
-				mu.Lock()
-				if err != nil {
-					failed, done = err, true
-				} else if !done {
-					done = !found(p, d)
-				}
-				mu.Unlock()
-			}
-		})
+	done := false
+	err := spread(ctx, n, threads+1, func(i int) error { // one more, for Go and Java work in turn
+		p := Generate(seed + uint64(i))
+		_, d, err := Differ(java, p)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if done = done || !found(p, d); done {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) || ctx.Err() != nil {
+		return nil
 	}
-	wg.Wait()
-	return failed
+	return err
 }
 
 // Coverage counts operators, and which stands directly below which.

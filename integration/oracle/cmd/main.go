@@ -29,6 +29,8 @@ var (
 	file    = flag.String("case", "", "run a program or a case of the corpus from a file")
 	keep    = flag.String("keep", "", "shrink the one program and write it to the corpus under this name; without a difference as it is")
 	about   = flag.String("about", "", "what the kept case shows")
+	record  = flag.String("record", "", "write the programs and what Java makes of them to a file instead of comparing")
+	against = flag.String("against", "", "compare with a file that -record has written; needs no Java")
 	corpus  = flag.String("corpus", "integration/oracle/corpus", "folder of the corpus")
 )
 
@@ -43,6 +45,9 @@ func main() {
 }
 
 func run(ctx context.Context) (err error) {
+	if *against != "" {
+		return compare(ctx)
+	}
 	java, err := oracle.StartJava(ctx, *threads)
 	if err != nil {
 		return err
@@ -50,6 +55,13 @@ func run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, java.Close()) }()
 	if *show || *keep != "" || *file != "" {
 		return one(java)
+	}
+	if *record != "" {
+		f, err := os.Create(*record)
+		if err != nil {
+			return err
+		}
+		return errors.Join(oracle.WriteRecording(ctx, java, *seed, *count, *threads, f), f.Close())
 	}
 	begin := time.Now()
 	fmt.Printf("seeds %d to %d\n", *seed, *seed+uint64(*count)-1)
@@ -65,6 +77,33 @@ func run(ctx context.Context) (err error) {
 	})
 	cover.Print(os.Stdout)
 	fmt.Printf("%d programs, %d differences, %v\n", cover.Programs, found, time.Since(begin).Round(time.Millisecond))
+	if err == nil && found > 0 {
+		err = fmt.Errorf("oracle: %d programs differ", found)
+	}
+	return err
+}
+
+// compare runs the programs of a recording.
+func compare(ctx context.Context) error {
+	f, err := os.Open(*against)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	all, err := oracle.ReadRecording(f)
+	if err != nil {
+		return err
+	}
+	programs, found := 0, 0
+	err = oracle.Against(ctx, all, *threads, func(p *oracle.Program, d *oracle.Difference) bool {
+		programs++
+		if d != nil {
+			found++
+			fmt.Printf("seed %d: %s\n", p.Seed, d.Short())
+		}
+		return found < *most
+	})
+	fmt.Printf("%d programs, %d differences\n", programs, found)
 	if err == nil && found > 0 {
 		err = fmt.Errorf("oracle: %d programs differ", found)
 	}
