@@ -17,6 +17,7 @@ type Builder struct {
 	steps   []*step
 	errs    []error
 	built   bool
+	writing *step // by Build
 
 	lines   map[string]int    // file:line of the calls, in the order of the program
 	merged  map[string]string // source names that were merged into others
@@ -201,9 +202,13 @@ func (b *Builder) Build() (*Topology, error) {
 		return nil, fmt.Errorf("streams: Build was called before; make another Builder: %w", ErrClosed)
 	}
 	b.built = true
+	if b.opts.mergeRepartitions {
+		b.mergeRepartitions()
+	}
 	b.markFilters()
 	g := topology.NewGraph()
 	for _, s := range b.order() {
+		b.writing = s
 		s.write(g)
 	}
 	if len(b.steps) == 0 && len(b.errs) > 0 {

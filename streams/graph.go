@@ -27,6 +27,10 @@ type step struct {
 	bumped  int                // see bump
 	filter  *repartitionFilter // of a step that ends in a repartition topic
 	relaxed bool               // a left join that takes records with a null key
+
+	changes effect                  // what it does to records, for mergeRepartitions
+	again   func(below *step) *step // of a repartition topic that may be merged with others: makes the one that stands for all, below a step
+	moved   map[string]string       // names of parents, as the step wrote them down, that mergeRepartitions has replaced
 }
 
 // repartitionFilter is the node before a repartition topic that drops records with a null key, unless a relaxed join somewhere below wants them (F-029).
@@ -222,20 +226,30 @@ func (c *call) nodeNamed(g *topology.Graph, name string, s spec, stores []string
 		}
 	}
 	for _, p := range parents {
-		if c.b.resolve(p) == p {
+		if c.b.resolve(p) == p { // neither merged nor moved
 			add(p)
 		}
 	}
 	for _, s := range c.b.streams {
-		if main := c.b.resolve(s.name); main != s.name && slices.Contains(parents, s.name) {
+		if main := c.b.source(s.name); main != s.name && slices.Contains(parents, s.name) {
 			add(main)
+		}
+	}
+	for _, p := range parents {
+		if to := c.b.place(p); to != p {
+			add(c.b.resolve(p))
 		}
 	}
 	g.Add(topology.Node{Name: name, Kind: topology.Processor, At: c.at, Payload: s, Stores: slices.Clone(stores)}, list...)
 }
 
-// resolve follows the names of sources that were merged into others.
+// resolve is the node that a name stands for as parent of the step that is written.
 func (b *Builder) resolve(name string) string {
+	return b.source(b.place(name))
+}
+
+// source follows the names of sources that were merged into others.
+func (b *Builder) source(name string) string {
 	if to, ok := b.merged[name]; ok {
 		return to
 	}
@@ -308,6 +322,9 @@ func repartition[K, V any](c *call, from above, prefix string, key serde.Serde[K
 		in := sourceSpecOf(sourceSpec[K, V]{names: []string{topic}, key: key, value: value}, options{})
 		g.Add(topology.Node{Name: sourceName, Kind: topology.Source, Topics: []string{topic}, At: c.at, Payload: in})
 	}
+	s.again = func(below *step) *step {
+		return repartition(c, above{b: c.b, step: below, name: below.name}, topic, key, value, r, p).step
+	}
 	c.b.steps = append(c.b.steps, s)
 	return above{b: c.b, step: s, name: sourceName, sources: []string{sourceName}, windowed: from.windowed}
 }
@@ -329,7 +346,7 @@ func copartition(handles ...above) []string {
 func (c *call) copartitioned(g *topology.Graph, sources []string) {
 	var resolved []string
 	for _, name := range sources {
-		resolved = append(resolved, c.b.resolve(name))
+		resolved = append(resolved, c.b.source(name))
 	}
 	g.Copartition(resolved...)
 }

@@ -89,6 +89,7 @@ func (s *Stream[K, V]) TryMapValues[U any](f func(value V) (U, error), opts ...S
 
 // mapped is the stream below an operator that replaces the value and keeps the key.
 func mapped[K, V, U any](c *call, s *Stream[K, V], a above) *Stream[K, U] {
+	a.step.changes = changesValue
 	return &Stream[K, U]{a, kept(c, serdes[K, U]{key: s.serdes.key})}
 }
 
@@ -177,6 +178,7 @@ func (s *Stream[K, V]) TryMap[K2, V2 any](f func(key K, value V) (K2, V2, error)
 // rekeyed is the stream below an operator that may change key and value.
 func rekeyed[K2, V2 any](c *call, a above) *Stream[K2, V2] {
 	a.rekeyed = a.rekeyed || !c.opts.keepsPlaces
+	a.step.changes = changesKey
 	a.windowed = false
 	return &Stream[K2, V2]{a, serdes[K2, V2]{givenSerde[K2](c, true), givenSerde[V2](c, false)}}
 }
@@ -265,6 +267,7 @@ func (s *Stream[K, V]) Merge(other *Stream[K, V], opts ...StepOption) *Stream[K,
 	st := c.add(func(g *topology.Graph) {
 		c.node(g, specOf(func(t *task, n *nodeInfo) sink[K, V] { return &pass[K, V]{} }), nil, s.name, other.name)
 	}, s.step, other.step)
+	st.changes = merges
 	a := above{b: s.b, step: st, name: c.name, sources: copartition(s.above, other.above), rekeyed: s.rekeyed || other.rekeyed}
 	return &Stream[K, V]{a, kept(c, s.serdes)}
 }
@@ -342,6 +345,7 @@ func (s *Stream[K, V]) Repartition(name string, opts ...RepartitionOption) *Stre
 	key := serdeFor(s.b, c.name, c.at, true, o.serdes, s.serdes.key)
 	value := serdeFor(s.b, c.name, c.at, false, o.serdes, s.serdes.value)
 	a := repartition(c, s.above, name, key, value, topology.Repartition{Partitions: partitions}, partitionerOf[K, V](c))
+	a.step.again = nil // what the program asks for stays
 	return &Stream[K, V]{a, serdes[K, V]{key, value}}
 }
 
@@ -406,7 +410,7 @@ func (s *Stream[K, V]) GroupBy[K2 any](f func(key K, value V) K2, opts ...GroupO
 	a := simple(c, s.above, func(t *task, n *nodeInfo) sink[K, V] {
 		return &selectKey[K, V, K2]{base: base{t, n}, f: f, null: isNull[K2]()}
 	})
-	a.rekeyed, a.windowed = true, false
+	a.rekeyed, a.windowed, a.step.changes = true, false, changesKey
 	return grouped(c, a, serdes[K2, V]{value: s.serdes.value})
 }
 

@@ -240,6 +240,7 @@ func (s *WindowedStream[K, V]) Merge(other *WindowedStream[K, V], opts ...StepOp
 	st := c.add(func(g *topology.Graph) {
 		c.node(g, specOf(func(t *task, n *nodeInfo) sink[window.Windowed[K], V] { return &pass[window.Windowed[K], V]{} }), nil, s.name, other.name)
 	}, s.step, other.step)
+	st.changes = merges
 	a := above{b: s.b, step: st, name: c.name, sources: copartition(s.above, other.above), rekeyed: s.rekeyed || other.rekeyed, windowed: true}
 	return &WindowedStream[K, V]{a, kept(c, s.serdes)}
 }
@@ -293,7 +294,7 @@ func (s *WindowedStream[K, V]) GroupBy[K2 any](f func(key window.Windowed[K], va
 	a := simple(c, s.above, func(t *task, n *nodeInfo) sink[window.Windowed[K], V] {
 		return &selectKey[window.Windowed[K], V, K2]{base: base{t, n}, f: f, null: isNull[K2]()}
 	})
-	a.rekeyed, a.windowed = true, false
+	a.rekeyed, a.windowed, a.step.changes = true, false, changesKey
 	return grouped(c, a, serdes[K2, V]{value: s.serdes.value})
 }
 

@@ -535,10 +535,74 @@ var topologies = map[string]func(b *streams.Builder){
 		s.OuterJoin(s, enrichOuter, within).GroupByKey().Count("counts").ToStream().To(counts("out"))
 		s.Join(b.Stream(text("other")), enrich, within).To(text("more"))
 	},
+	"merge_topics_aggregates": func(b *streams.Builder) {
+		s := in(b).SelectKey(value)
+		s.GroupByKey().Count("counts").ToStream().To(counts("out"))
+		s.GroupByKey().Reduce("sums", concat).ToStream().To(text("more"))
+		s.To(text("copy"))
+	},
+	"merge_topics_aggregate_and_join": func(b *streams.Builder) {
+		s := in(b).Map(swap)
+		s.GroupByKey().Count("counts").ToStream().To(counts("out"))
+		s.Join(b.Stream(text("other")), enrich, within).To(text("more"))
+	},
+	"merge_topics_named": func(b *streams.Builder) {
+		s := in(b).SelectKey(value)
+		s.GroupByKey(streams.Named("first")).Count("counts").ToStream().To(counts("out"))
+		s.GroupByKey(streams.Named("second")).Reduce("sums", concat).ToStream().To(text("more"))
+	},
+	"merge_topics_values_between": func(b *streams.Builder) {
+		s := in(b).SelectKey(value)
+		s.MapValues(same).GroupByKey(streams.Named("mapped")).Count("counts").ToStream().To(counts("out"))
+		s.Filter(all).GroupByKey().Reduce("sums", concat).ToStream().To(text("more"))
+		s.Peek(look).GroupByKey().Count("peeked").ToStream().To(counts("peeked-out"))
+	},
+	"merge_topics_two_changes": func(b *streams.Builder) {
+		s := in(b).SelectKey(value)
+		s.GroupByKey().Count("counts").ToStream().To(counts("out"))
+		again := s.Map(swap)
+		again.GroupByKey().Reduce("sums", concat).ToStream().To(text("more"))
+		again.GroupByKey().Count("again").ToStream().To(counts("again-out"))
+	},
+	"merge_topics_merged": func(b *streams.Builder) {
+		s := in(b).SelectKey(value).Merge(b.Stream(text("other")).Map(swap))
+		s.GroupByKey().Count("counts").ToStream().To(counts("out"))
+		s.GroupByKey().Reduce("sums", concat).ToStream().To(text("more"))
+	},
+	"merge_topics_merged_one_changed": func(b *streams.Builder) {
+		s := in(b).SelectKey(value).Merge(b.Stream(text("other")))
+		s.GroupByKey().Count("counts").ToStream().To(counts("out"))
+		s.GroupByKey().Reduce("sums", concat).ToStream().To(text("more"))
+	},
+	"merge_topics_explicit": func(b *streams.Builder) {
+		s := in(b).SelectKey(value)
+		s.Repartition(streams.Named("mine")).GroupByKey().Count("counts").ToStream().To(counts("out"))
+		s.GroupByKey().Reduce("sums", concat).ToStream().To(text("more"))
+	},
+	"merge_topics_process": func(b *streams.Builder) {
+		s := in(b).ProcessFunc(forward, streams.KeySerde(serde.String), streams.ValueSerde(serde.String))
+		s.GroupByKey().Count("counts").ToStream().To(counts("out"))
+		s.ToTable().ToStream().To(text("more"))
+	},
+	"merge_topics_group_by": func(b *streams.Builder) {
+		s := in(b)
+		s.GroupBy(value).Count("counts").ToStream().To(counts("out"))
+		s.GroupBy(value).Reduce("sums", concat).ToStream().To(text("more"))
+	},
+	"merge_topics_table_lookup": func(b *streams.Builder) {
+		s := in(b).Map(swap)
+		s.GroupByKey(streams.Named("g")).Count("counts").ToStream().To(counts("out"))
+		s.LeftJoinTable(b.Table(text("a")), enrichLeft).To(text("more"))
+	},
+	"merge_topics_cogroup": func(b *streams.Builder) {
+		s := in(b).Map(swap)
+		s.GroupByKey(streams.Named("g")).Cogroup(add).Cogroup(b.Stream(text("other")).GroupByKey(), add).Aggregate("sums", empty).ToStream().To(text("out"))
+		s.GroupByKey().Count("counts").ToStream().To(counts("more"))
+	},
 }
 
 // optimised are the options of the programs whose names begin so.
-var optimised = map[string]streams.BuilderOption{"self_join": streams.SingleStoreSelfJoin}
+var optimised = map[string]streams.BuilderOption{"self_join": streams.SingleStoreSelfJoin, "merge_topics": streams.MergeRepartitionTopics}
 
 // Every program is described as Java Kafka Streams describes it, byte for byte. F-028, F-038, F-039, F-040, F-041, F-042, F-043, F-044, F-047, F-057. F-001.
 func TestDescribe(t *testing.T) {

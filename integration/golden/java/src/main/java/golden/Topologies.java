@@ -483,10 +483,76 @@ public final class Topologies {
             s.outerJoin(s, Topologies::enrich, WITHIN, JOINED).groupByKey().count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
             s.join(other(b), Topologies::enrich, WITHIN, JOINED).to("more", STRINGS_OUT);
         });
+        ALL.put("merge_topics_aggregates", b -> {
+            KStream<String, String> s = in(b).selectKey((k, v) -> v);
+            s.groupByKey().count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
+            s.groupByKey().reduce((x, y) -> x + y, stringsAs("sums")).toStream().to("more", STRINGS_OUT);
+            s.to("copy", STRINGS_OUT);
+        });
+        ALL.put("merge_topics_aggregate_and_join", b -> {
+            KStream<String, String> s = in(b).map(Topologies::swap);
+            s.groupByKey().count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
+            s.join(other(b), Topologies::enrich, WITHIN, JOINED).to("more", STRINGS_OUT);
+        });
+        ALL.put("merge_topics_named", b -> {
+            KStream<String, String> s = in(b).selectKey((k, v) -> v);
+            s.groupByKey(Grouped.as("first")).count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
+            s.groupByKey(Grouped.as("second")).reduce((x, y) -> x + y, stringsAs("sums")).toStream().to("more", STRINGS_OUT);
+        });
+        ALL.put("merge_topics_values_between", b -> {
+            KStream<String, String> s = in(b).selectKey((k, v) -> v);
+            s.mapValues(v -> v).groupByKey(Grouped.as("mapped")).count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
+            s.filter((k, v) -> true).groupByKey().reduce((x, y) -> x + y, stringsAs("sums")).toStream().to("more", STRINGS_OUT);
+            s.peek((k, v) -> { }).groupByKey().count(Materialized.as("peeked")).toStream().to("peeked-out", COUNTS_OUT);
+        });
+        ALL.put("merge_topics_two_changes", b -> {
+            KStream<String, String> s = in(b).selectKey((k, v) -> v);
+            s.groupByKey().count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
+            KStream<String, String> again = s.map(Topologies::swap);
+            again.groupByKey().reduce((x, y) -> x + y, stringsAs("sums")).toStream().to("more", STRINGS_OUT);
+            again.groupByKey().count(Materialized.as("again")).toStream().to("again-out", COUNTS_OUT);
+        });
+        ALL.put("merge_topics_merged", b -> {
+            KStream<String, String> s = in(b).selectKey((k, v) -> v).merge(other(b).map(Topologies::swap));
+            s.groupByKey().count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
+            s.groupByKey().reduce((x, y) -> x + y, stringsAs("sums")).toStream().to("more", STRINGS_OUT);
+        });
+        ALL.put("merge_topics_merged_one_changed", b -> {
+            KStream<String, String> s = in(b).selectKey((k, v) -> v).merge(other(b));
+            s.groupByKey().count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
+            s.groupByKey().reduce((x, y) -> x + y, stringsAs("sums")).toStream().to("more", STRINGS_OUT);
+        });
+        ALL.put("merge_topics_explicit", b -> {
+            KStream<String, String> s = in(b).selectKey((k, v) -> v);
+            s.repartition(Repartitioned.as("mine")).groupByKey().count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
+            s.groupByKey().reduce((x, y) -> x + y, stringsAs("sums")).toStream().to("more", STRINGS_OUT);
+        });
+        ALL.put("merge_topics_process", b -> {
+            KStream<String, String> s = in(b).process(Forward::new);
+            s.groupByKey().count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
+            s.toTable(Materialized.with(Serdes.String(), Serdes.String())).toStream().to("more", STRINGS_OUT);
+        });
+        ALL.put("merge_topics_group_by", b -> {
+            KStream<String, String> s = in(b);
+            s.groupBy((k, v) -> v).count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
+            s.groupBy((k, v) -> v).reduce((x, y) -> x + y, stringsAs("sums")).toStream().to("more", STRINGS_OUT);
+        });
+        ALL.put("merge_topics_table_lookup", b -> {
+            KStream<String, String> s = in(b).map(Topologies::swap);
+            s.groupByKey(Grouped.as("g")).count(Materialized.as("counts")).toStream().to("out", COUNTS_OUT);
+            s.leftJoin(table(b, "a"), Topologies::enrich).to("more", STRINGS_OUT);
+        });
+        ALL.put("merge_topics_cogroup", b -> {
+            KStream<String, String> s = in(b).map(Topologies::swap);
+            s.groupByKey(Grouped.<String, String>as("g")).cogroup(Topologies::add).cogroup(other(b).groupByKey(), Topologies::add)
+                .aggregate(() -> "", stringsAs("sums")).toStream().to("out", STRINGS_OUT);
+            s.groupByKey().count(Materialized.as("counts")).toStream().to("more", COUNTS_OUT);
+        });
     }
 
     /** Programs whose names begin so are built with an optimisation. */
-    static final Map<String, String> OPTIMISED = Map.of("self_join", StreamsConfig.SINGLE_STORE_SELF_JOIN);
+    static final Map<String, String> OPTIMISED = Map.of("self_join", StreamsConfig.SINGLE_STORE_SELF_JOIN,
+        "merge_topics", StreamsConfig.MERGE_REPARTITION_TOPICS);
 
     static Properties optimisation(String name) {
         Properties p = new Properties();
