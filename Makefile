@@ -18,7 +18,7 @@ GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 kafka_packages = $(shell grep -rl --include='*_test.go' '^//go:build kafka' integration | xargs -rn1 dirname | sort -u | sed 's|^|./|')
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-kafka lint bench kafka coverage-ids features
+.PHONY: help run test test-kafka mutants lint bench kafka coverage-ids features
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -38,6 +38,9 @@ test: ## run all tests; with java 17 and mvn also those on a real Kafka (MILLRAC
 
 test-kafka: ## run only the packages with tests on a real Kafka
 	$(GO) test -tags kafka -count=1 -p 1 -timeout 20m $(TEST) $(kafka_packages)
+
+mutants: ## break each rule of windows, joins and tables in turn: some program of the oracle must notice (Java, Maven; about 15 CPU minutes)
+	$(GO) test -tags mutants -count=1 -timeout 60m -run TestMutants -v $(TEST) ./integration/oracle
 
 lint: ## vet, format and golangci-lint
 	$(GO) vet ./...

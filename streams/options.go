@@ -351,9 +351,8 @@ var (
 	ReuseSourceTopics = BuilderOnly{func(o *builderOptions) { o.reuseSources = true }}
 	// MergeRepartitionTopics lets the aggregations, joins and tables below one change of key share a repartition topic, which is placed right behind the
 	// change and named after the first of those it stands for; a merge of several streams with changed keys counts as such a change. One behind an operator
-	// that replaces values, and one made by [Stream.Repartition], stays where it is. Results stay the same. Turning it on or off changes the topics of an
-	// application. Two shapes that Java refuses with an exception are merged here: two repartitions below one and the same filter, peek or branch, and a
-	// merge of a merge (F-053).
+	// that replaces values or behind a processor, and one made by [Stream.Repartition], stays where it is. Results stay the same. Turning it on or off changes
+	// the topics of an application (F-053).
 	MergeRepartitionTopics = BuilderOnly{func(o *builderOptions) { o.mergeRepartitions = true }}
 	// SingleStoreSelfJoin keeps one store instead of two where a stream is joined with itself (KIP-862). Results and their order stay the same, but for what
 	// follows from that no record is without a partner: left and outer joins give no record alone, be it late or without a key. Turning it on or off changes

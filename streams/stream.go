@@ -178,7 +178,9 @@ func (s *Stream[K, V]) TryMap[K2, V2 any](f func(key K, value V) (K2, V2, error)
 // rekeyed is the stream below an operator that may change key and value.
 func rekeyed[K2, V2 any](c *call, a above) *Stream[K2, V2] {
 	a.rekeyed = a.rekeyed || !c.opts.keepsPlaces
-	a.step.changes = changesKey
+	if a.step.changes == 0 { // it is no processor
+		a.step.changes = changesKey
+	}
 	a.windowed = false
 	return &Stream[K2, V2]{a, serdes[K2, V2]{givenSerde[K2](c, true), givenSerde[V2](c, false)}}
 }
@@ -581,5 +583,6 @@ func addProcessor[K, V any](c *call, from above, make func(t *task, n *nodeInfo)
 			return make(t, n)
 		}), names, from.name)
 	}, from.step)
+	s.changes = changesValue // and perhaps the key, but Kafka Streams does not merge what is below a processor
 	return above{b: c.b, step: s, name: c.name, sources: from.sources, rekeyed: from.rekeyed}
 }

@@ -576,7 +576,7 @@ var topologies = map[string]func(b *streams.Builder){
 	},
 	"merge_topics_explicit": func(b *streams.Builder) {
 		s := in(b).SelectKey(value)
-		s.Repartition(streams.Named("mine")).GroupByKey().Count("counts").ToStream().To(counts("out"))
+		s.Repartition("mine").GroupByKey().Count("counts").ToStream().To(counts("out"))
 		s.GroupByKey().Reduce("sums", concat).ToStream().To(text("more"))
 	},
 	"merge_topics_process": func(b *streams.Builder) {

@@ -12,5 +12,8 @@
 //
 //	go run ./integration/oracle/cmd -n 10000 -seed 1
 //
+// That the oracle sees is shown by mutants (make mutants): each rule is made wrong in turn, and some program must notice. Java's answers are recorded once for
+// all of them.
+//
 // A new operator takes three entries: in the table of operators.go, in build.go, and in java/src/main/java/oracle/Build.java.
 package oracle
