@@ -235,6 +235,9 @@ func (p *Program) Types() ([]Type, error) {
 		if g := len(o.In) - 1; strings.HasPrefix(o.Op, "cogroup") && types[o.In[g]].Kind == Grouped && p.Ops[o.In[g]].Name != "" && !p.alone(o.In[g]) {
 			return fail("something else is done with its stream")
 		}
+		if strings.HasPrefix(o.Op, "cogroup") && p.hasHistory(i) {
+			return fail("Kafka Streams takes the result for versioned, as a table far above is")
+		}
 		if o.Op == "cogroup.add" && !p.cogroups(i) {
 			return fail("its topics would have one name, or it stands in the place of another")
 		}
@@ -271,6 +274,11 @@ func (p *Program) cogroups(at int) bool {
 		}
 	}
 	return unnamed <= 1
+}
+
+// hasHistory reports whether an operator stands anywhere below a versioned table.
+func (p *Program) hasHistory(i int) bool {
+	return p.Ops[i].History > 0 || slices.ContainsFunc(p.Ops[i].In, p.hasHistory)
 }
 
 // rekeyed reports whether the keys of a stream or a grouping may be new, so that it needs a topic.
