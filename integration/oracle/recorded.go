@@ -16,13 +16,12 @@ type Recorded struct {
 	Java    *Result  `json:"java"`
 }
 
-// WriteRecording runs the programs of n seeds in Java and writes them with their results, by seed. [Against] compares with them where there is no JVM, or many times.
-func WriteRecording(ctx context.Context, java *Java, seed uint64, n, threads int, w io.Writer) error {
-	all := make([]Recorded, n)
-	err := spread(ctx, n, threads+1, func(i int) error {
-		p := Generate(seed + uint64(i))
-		r, err := java.Run(p)
-		all[i] = Recorded{p, r}
+// WriteRecording runs programs in Java and writes them with their results. [Against] compares with them where there is no JVM, or many times.
+func WriteRecording(ctx context.Context, java *Java, programs []*Program, threads int, w io.Writer) error {
+	all := make([]Recorded, len(programs))
+	err := spread(ctx, len(programs), threads+1, func(i int) error {
+		r, err := java.Run(programs[i])
+		all[i] = Recorded{programs[i], r}
 		return err
 	})
 	if err != nil {

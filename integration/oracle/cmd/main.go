@@ -61,7 +61,11 @@ func run(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(oracle.WriteRecording(ctx, java, *seed, *count, *threads, f), f.Close())
+		var programs []*oracle.Program
+		for i := range *count {
+			programs = append(programs, oracle.Generate(*seed+uint64(i)))
+		}
+		return errors.Join(oracle.WriteRecording(ctx, java, programs, *threads, f), f.Close())
 	}
 	begin := time.Now()
 	fmt.Printf("seeds %d to %d\n", *seed, *seed+uint64(*count)-1)
