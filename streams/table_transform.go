@@ -67,7 +67,23 @@ func (c *call) declaredStores(g *topology.Graph, names []string) (used []string)
 
 // transformed looks rows up through a transformer of its own.
 func (v tableView[K, V]) transformed[U any, T ValueTransformer[K, V, U]](name string, refs []StoreRef, newTransformer func() T) tableView[K, U] {
-	return tableView[K, U]{
+	runner := func(t *task) func(K, found[V]) found[U] {
+		info := &nodeInfo{name: name}
+		for _, ref := range refs {
+			ref.prepare(t)
+			info.stores = append(info.stores, ref.storeName())
+		}
+		run := newTransform[K, V, U](base{t, info}, newTransformer)
+		t.onOpen = append(t.onOpen, run.open)
+		t.onClose = append(t.onClose, run.close)
+		return func(key K, row found[V]) found[U] {
+			if u, ok := run.at(row.ts, nil, key, row.value, row.ok); ok {
+				return found[U]{u, row.ts, true}
+			}
+			return found[U]{ts: -1}
+		}
+	}
+	out := tableView[K, U]{
 		need: v.need,
 		stores: func() []string {
 			all := slices.Clone(v.stores())
@@ -79,24 +95,17 @@ func (v tableView[K, V]) transformed[U any, T ValueTransformer[K, V, U]](name st
 			return all
 		},
 		make: func(t *task) func(K) found[U] {
-			above := v.make(t)
-			info := &nodeInfo{name: name}
-			for _, ref := range refs {
-				ref.prepare(t)
-				info.stores = append(info.stores, ref.storeName())
-			}
-			run := newTransform[K, V, U](base{t, info}, newTransformer)
-			t.onOpen = append(t.onOpen, run.open)
-			t.onClose = append(t.onClose, run.close)
-			return func(key K) found[U] {
-				row := above(key)
-				if u, ok := run.at(row.ts, nil, key, row.value, row.ok); ok {
-					return found[U]{u, row.ts, true}
-				}
-				return found[U]{ts: -1}
-			}
+			above, run := v.make(t), runner(t)
+			return func(key K) found[U] { return run(key, above(key)) }
 		},
 	}
+	if v.asOf != nil {
+		out.asOf = func(t *task) func(K, int64) found[U] {
+			above, run := v.asOf(t), runner(t)
+			return func(key K, at int64) found[U] { return run(key, above(key, at)) }
+		}
+	}
+	return out
 }
 
 // transform runs a ValueTransformer of the user's.
