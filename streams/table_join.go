@@ -124,7 +124,10 @@ func joinView[K, V, W, R any](left tableView[K, V], right tableView[K, W], kind 
 					return found[R]{ts: -1}
 				}
 				r := f(key, v.value, v.ok, w.value, w.ok)
-				return found[R]{r, max(v.ts, w.ts), null == nil || !null(r)}
+				if null != nil && null(r) { // a row that the joiner refuses has no time either
+					return found[R]{ts: -1}
+				}
+				return found[R]{r, max(v.ts, w.ts), true}
 			}
 		},
 	}
