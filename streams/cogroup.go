@@ -73,7 +73,7 @@ func (g *Cogrouped[K, A]) Aggregate(store string, initial func() A, opts ...Aggr
 	m := g.aggregate(store, kind, opts, initial)
 	t := newTableInfo(m.call, m.store, true)
 	m.own(m.store, shapeOf[K, A](rowsByKey))
-	out := m.add(func() spec { return mergeNode[K, A]() }, func(s *cogroupStream[K, A]) spec { return s.plain(t, m.sd, initial) })
+	out := m.add(mergeNode[K, A](), func(s *cogroupStream[K, A]) spec { return s.plain(t, m.sd, initial) })
 	return &Table[K, A]{out, m.sd, t, storeView(t, m.sd.key, m.sd.value)}
 }
 
@@ -101,7 +101,7 @@ func (g *WindowedCogrouped[K, A]) Aggregate(store string, initial func() A, opts
 	m.checkWindows(&m.store, needs, bad)
 	t := &tableInfo{store: m.store, at: m.at, keep: true}
 	m.own(m.store, shapeOf[K, A](rowsByWindow))
-	out := m.add(func() spec { return mergeNode[window.Windowed[K], A]() }, func(s *cogroupStream[K, A]) spec { return s.windowed(t, m.sd, initial, w) })
+	out := m.add(mergeNode[window.Windowed[K], A](), func(s *cogroupStream[K, A]) spec { return s.windowed(t, m.sd, initial, w) })
 	out.windowed = true
 	return windowedTable(out, m.sd, t, w)
 }
@@ -120,7 +120,7 @@ func (g *SessionCogrouped[K, A]) Aggregate(store string, initial func() A, merge
 	m.checkWindows(&m.store, needs, bad)
 	t := &tableInfo{store: m.store, at: m.at, keep: true}
 	m.own(m.store, shapeOf[K, A](rowsBySession))
-	out := m.add(func() spec { return mergeNode[window.Windowed[K], A]() }, func(s *cogroupStream[K, A]) spec { return s.sessions(t, m.sd, initial, merge, w) })
+	out := m.add(mergeNode[window.Windowed[K], A](), func(s *cogroupStream[K, A]) spec { return s.sessions(t, m.sd, initial, merge, w) })
 	out.windowed = true
 	return sessionTable(out, m.sd, t, w)
 }
@@ -183,7 +183,7 @@ func (s *cogroupStream[K, A]) parent(c *call, store string, key serde.Serde[K]) 
 	return *s.below
 }
 
-func (m *cogrouping[K, A]) add(merge func() spec, node func(*cogroupStream[K, A]) spec) above {
+func (m *cogrouping[K, A]) add(merge spec, node func(*cogroupStream[K, A]) spec) above {
 	sources := copartition(m.from...)
 	var parents []*step
 	for _, f := range m.from {
@@ -194,7 +194,7 @@ func (m *cogrouping[K, A]) add(merge func() spec, node func(*cogroupStream[K, A]
 		for i, s := range m.streams {
 			m.nodeNamed(g, m.nodes[i], node(s), []string{m.store.Name}, m.from[i].name)
 		}
-		m.node(g, merge(), nil, m.nodes...)
+		m.node(g, merge, nil, m.nodes...)
 		m.copartitioned(g, sources)
 	}, parents...)
 	return above{b: m.b, step: s, name: m.name, sources: sources}

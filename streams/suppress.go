@@ -91,8 +91,8 @@ func (s SerdeOption) suppress(o *options) { s.add(o) }
 func (k StoreKnob) suppress(o *options)   { k.set(o) }
 
 // Suppress thins out updates: each key speaks at most once per [UntilTimeLimit]. What is held back is in the changelog of a buffer, and not lost when the
-// task moves. Lookups in the result see the row as it was before it was held back. A table that is
-// versioned, or made of one that is, cannot be suppressed: a Build error (KIP-914, F-128).
+// task moves. Lookups in the result see the row as it was before it was held back. A table that is versioned, or made of one that is, cannot be suppressed:
+// a Build error (KIP-914, F-128).
 func (t *Table[K, V]) Suppress(s TimeLimit, opts ...SuppressOption) *Table[K, V] {
 	c, buffer := t.b.suppression(gather(opts, SuppressOption.suppress), s.suppression(), t.info, closing{})
 	sd := serdes[K, V]{

@@ -22,11 +22,23 @@ func Differ(java *Java, p *Program) (*Result, *Difference, error) {
 
 // Check runs the programs of n seeds, several at once, and tells found of each, one after the other in no order, until it returns false.
 func Check(ctx context.Context, java *Java, seed uint64, n, threads int, found func(*Program, *Difference) bool) error {
-	var mu sync.Mutex
-	done := false
-	err := spread(ctx, n, threads+1, func(i int) error { // one more, for Go and Java work in turn
+	err := compareAll(ctx, n, threads+1, found, func(i int) (*Program, *Difference, error) { // one more, for Go and Java work in turn
 		p := Generate(seed + uint64(i))
 		_, d, err := Differ(java, p)
+		return p, d, err
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// compareAll compares n programs, several at once, and tells found of each, one after the other in no order, until it returns false.
+func compareAll(ctx context.Context, n, threads int, found func(*Program, *Difference) bool, compare func(i int) (*Program, *Difference, error)) error {
+	var mu sync.Mutex
+	done := false
+	err := spread(ctx, n, threads, func(i int) error {
+		p, d, err := compare(i)
 		if err != nil {
 			return err
 		}
@@ -37,11 +49,13 @@ func Check(ctx context.Context, java *Java, seed uint64, n, threads int, found f
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) || ctx.Err() != nil {
+	if errors.Is(err, errEnough) {
 		return nil
 	}
 	return err
 }
+
+var errEnough = errors.New("enough")
 
 // Coverage counts operators, and which stands directly below which.
 type Coverage struct {

@@ -56,24 +56,10 @@ func ReadRecording(r io.Reader) (all []Recorded, err error) {
 
 // Against runs recorded programs on Millrace, several at once, and tells found of each, one after the other in no order, until it returns false.
 func Against(ctx context.Context, all []Recorded, threads int, found func(*Program, *Difference) bool) error {
-	var mu sync.Mutex
-	done := false
-	err := spread(ctx, len(all), threads, func(i int) error {
-		d := Compare(all[i].Java, Run(all[i].Program))
-		mu.Lock()
-		defer mu.Unlock()
-		if done = done || !found(all[i].Program, d); done {
-			return errEnough
-		}
-		return nil
+	return compareAll(ctx, len(all), threads, found, func(i int) (*Program, *Difference, error) {
+		return all[i].Program, Compare(all[i].Java, Run(all[i].Program)), nil
 	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
 }
-
-var errEnough = errors.New("enough")
 
 // spread calls f with 0 to n-1, several at once, until one fails.
 func spread(ctx context.Context, n, threads int, f func(i int) error) error {
